@@ -15,6 +15,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // appliedStore is a chain of versions, of which some are still in use, with a plain model of each.
@@ -320,8 +321,7 @@ func TestAContradictoryOrderRemovesTheTableThatIsNamed(t *testing.T) {
 	for i := range uint64(5) {
 		added = append(added, LevelFile{2, file(i+1, fmt.Sprintf("%d0", i), fmt.Sprintf("%d9", i), 10)})
 	}
-	v, err := New(SetOptions{Cmp: custom}).Current().Apply(&Edit{Added: added})
-	require.NoError(t, err)
+	v := result.Of(New(SetOptions{Cmp: custom}).Current().Apply(&Edit{Added: added}))(t)
 	for _, num := range []uint64{1, 5} {
 		reverse = true
 		next, err := v.Apply(&Edit{Deleted: []DeletedFile{{2, num}}})

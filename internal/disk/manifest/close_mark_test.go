@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -17,8 +18,7 @@ func TestCloseMarkVector(t *testing.T) {
 	want := hexVector(t, "testdata/closed.hex")
 	mark := CloseMark{Log: FileMark{12, 70000, 0x04030201}, Manifest: FileMark{11, 300, 0x08070605}, Begin: 0x0c0b0a09, LastSeq: 1000}
 	require.Equal(t, want, mark.Encode())
-	got, err := DecodeCloseMark(want)
-	require.NoError(t, err)
+	got := result.Of(DecodeCloseMark(want))(t)
 	require.Equal(t, mark, got)
 }
 
@@ -47,8 +47,7 @@ func TestACloseMarkOfALaterVersionIsNewer(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrNewer)
 	require.NotErrorIs(t, err, base.ErrCorruption)
 	later[9]++
-	_, err = DecodeCloseMark(later)
-	require.ErrorIs(t, err, base.ErrCorruption, "the checksum is wrong")
+	require.ErrorIs(t, result.Err(DecodeCloseMark(later)), base.ErrCorruption, "the checksum is wrong")
 }
 
 // A failed Install removes the temporary file if it made it and did not rename it, and no other.

@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -57,8 +58,7 @@ func TestACleanCloseIsReportedOnceAndReadOnlyOpensKeepItsMark(t *testing.T) {
 	require.False(t, d.OpenReport().ClosedCleanly)
 	require.NoError(t, d.Close())
 	require.NoError(t, db.Destroy("db", &db.Options{FS: killed}))
-	_, err := killed.Stat("db")
-	require.Error(t, err, "nothing is left")
+	require.Error(t, result.Err(killed.Stat("db")), "nothing is left")
 }
 
 // A crash could have left each of these logs, but CLOSED shows that there was none.
@@ -178,8 +178,7 @@ func TestAStaleOrDamagedCloseMarkDoesNotPreventOpen(t *testing.T) {
 		"another edit in the MANIFEST":                    im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), fixture.Log(t, edit)...)),
 		"another MANIFEST with the same edits":            im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
 		"a mark of a log that is not needed": im.With(log, torn).With(base.ClosedName, func() []byte {
-			m, err := manifest.DecodeCloseMark(mark)
-			require.NoError(t, err)
+			m := result.Of(manifest.DecodeCloseMark(mark))(t)
 			m.Log.Num--
 			return m.Encode()
 		}()),
@@ -212,8 +211,7 @@ func TestADirectoryNamedCLOSEDIsLeftAlone(t *testing.T) {
 		require.ErrorContains(t, d.Close(), "all data is safe")
 		require.Empty(t, fixture.Names(t, mem, base.FileTemp))
 	}
-	_, err := mem.Stat(filepath.Join("db", base.ClosedName, "kept"))
-	require.NoError(t, err)
+	require.NoError(t, result.Err(mem.Stat(filepath.Join("db", base.ClosedName, "kept"))))
 }
 
 // LevelDB's DestroyDB leaves CLOSED. A new database in the same directory begins with the same
@@ -273,8 +271,7 @@ func TestNoMarkOfTheFilesIsWrittenAfterAFailure(t *testing.T) {
 				armed.Store(false) // the disk works again, but the store does not
 				_ = d.Close()
 				if b, ok := fixture.Image(t, mem)[base.ClosedName]; strings.HasSuffix(name, "the log") {
-					mark, err := manifest.DecodeCloseMark(b)
-					require.NoError(t, err)
+					mark := result.Of(manifest.DecodeCloseMark(b))(t)
 					require.True(t, mark.LogFailed())
 				} else {
 					require.False(t, ok)

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCurrentVectorRoundTrips(t *testing.T) {
 	want := hexVector(t, "testdata/current.hex")
-	name, err := parseCurrent(want)
-	require.NoError(t, err)
+	name := result.Of(parseCurrent(want))(t)
 	require.Equal(t, "MANIFEST-000011", name)
 
 	mem := vfs.NewMem()
@@ -23,8 +23,7 @@ func TestCurrentVectorRoundTrips(t *testing.T) {
 	require.NoError(t, writeCurrent(mem, "db", 11))
 	require.Equal(t, string(want), string(readFile(t, mem, filepath.Join("db", "CURRENT"))))
 
-	again, err := readCurrent(mem, "db")
-	require.NoError(t, err)
+	again := result.Of(readCurrent(mem, "db"))(t)
 	require.Equal(t, name, again)
 }
 
@@ -64,12 +63,8 @@ func TestCurrentIsNotReplacedAfterAFailedStep(t *testing.T) {
 		err := writeCurrent(wrap.NewFaulty(mem, wrap.FailIf(failed, func(op wrap.Op) bool { return op.Kind == kind })), "db", 12)
 		require.ErrorIs(t, err, failed, kind)
 		require.False(t, IsUncertain(err))
-		name, err := readCurrent(mem, "db")
-		require.NoError(t, err)
-		require.Equal(t, "MANIFEST-000011", name)
-		left, err := mem.List("db")
-		require.NoError(t, err)
-		require.Equal(t, []string{"CURRENT"}, left)
+		require.Equal(t, "MANIFEST-000011", result.Of(readCurrent(mem, "db"))(t))
+		require.Equal(t, []string{"CURRENT"}, result.Of(mem.List("db"))(t))
 	}
 }
 

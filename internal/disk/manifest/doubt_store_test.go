@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -196,8 +197,7 @@ func TestFilesLeftByAnOrdinaryKillAreRemoved(t *testing.T) {
 	for _, stray := range strays {
 		require.False(t, keptTable(t, mem, stray, im[stray]), stray)
 	}
-	_, err := mem.Stat(filepath.Join("db", manifest.LostDir))
-	require.Error(t, err)
+	require.Error(t, result.Err(mem.Stat(filepath.Join("db", manifest.LostDir))))
 
 	for what, doubtful := range map[string]damage.Image{
 		"torn":               im.With(name, im[name][:len(im[name])-1]),

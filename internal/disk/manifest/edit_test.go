@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func ikey(user string, seq uint64) []byte {
@@ -18,8 +19,7 @@ func ikey(user string, seq uint64) []byte {
 
 // hexVector reads annotated hex: each line has bytes in hexadecimal and, after #, their meaning.
 func hexVector(t *testing.T, path string) []byte {
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := result.Of(os.ReadFile(path))(t)
 	var b []byte
 	for line := range strings.Lines(string(text)) {
 		digits, _, _ := strings.Cut(line, "#")
@@ -38,8 +38,7 @@ func TestEditVectorRoundTrips(t *testing.T) {
 		Added:           []LevelFile{{Level: 3, File: NewFileMeta(12, 2097152, ikey("a", 1), ikey("k", 2))}},
 	}
 	raw := hexVector(t, "testdata/edit.hex")
-	got, err := DecodeEdit(raw)
-	require.NoError(t, err)
+	got := result.Of(DecodeEdit(raw))(t)
 	require.Equal(t, want, got)
 	require.Equal(t, raw, got.Encode(nil))
 }
@@ -60,8 +59,7 @@ func TestDamagedEditsAreCorruption(t *testing.T) {
 	}
 	for name, raw := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := DecodeEdit(raw)
-			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorIs(t, result.Err(DecodeEdit(raw)), base.ErrCorruption)
 		})
 	}
 }
@@ -92,8 +90,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 		{LogNum: Num(maxFileNum), PrevLogNum: Num(maxFileNum), NextFileNum: Num(maxFileNum)},
 		{Deleted: []DeletedFile{{Level: NumLevels - 1, Num: maxFileNum}}},
 	} {
-		got, err := DecodeEdit(e.Encode(nil))
-		require.NoError(t, err)
+		got := result.Of(DecodeEdit(e.Encode(nil)))(t)
 		require.Equal(t, e, got)
 	}
 	for _, e := range []*Edit{
@@ -101,8 +98,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 		{LogNum: Num(maxFileNum + 1)}, {PrevLogNum: Num(maxFileNum + 1)}, {NextFileNum: Num(maxFileNum + 1)},
 		{Deleted: []DeletedFile{{Level: NumLevels + 1, Num: 1}}}, {Deleted: []DeletedFile{{Num: maxFileNum + 1}}},
 	} {
-		_, err := DecodeEdit(e.Encode(nil))
-		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorIs(t, result.Err(DecodeEdit(e.Encode(nil))), base.ErrCorruption)
 	}
 }
 
@@ -124,8 +120,7 @@ func FuzzDecodeEdit(f *testing.F) {
 			require.ErrorIs(t, err, base.ErrCorruption)
 			return
 		}
-		again, err := DecodeEdit(e.Encode(nil))
-		require.NoError(t, err)
+		again := result.Of(DecodeEdit(e.Encode(nil)))(t)
 		require.Equal(t, e, again)
 	})
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func manifestSize(t testing.TB, s *Set) int64 {
 	t.Helper()
-	info, err := s.opts.FS.Stat(filepath.Join("db", base.FileName(base.FileManifest, s.ManifestNum())))
-	require.NoError(t, err)
+	info := result.Of(s.opts.FS.Stat(filepath.Join("db", base.FileName(base.FileManifest, s.ManifestNum()))))(t)
 	return info.Size()
 }
 
@@ -75,8 +75,7 @@ func TestUnreadablyLargeManifestIsNotMade(t *testing.T) {
 	require.False(t, s.Failed(), "smaller edits are still accepted")
 	require.Equal(t, 9, applied)
 	require.Len(t, files(s.Current()), applied)
-	names, err := mem.List("db")
-	require.NoError(t, err)
+	names := result.Of(mem.List("db"))(t)
 	require.Len(t, names, 2, "CURRENT and one MANIFEST: %v", names)
 
 	drop := &Edit{}

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -65,8 +66,7 @@ func TestLoadStaysWithinItsMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			f, err := mem.Create("MANIFEST-000002")
-			require.NoError(t, err)
+			f := result.Of(mem.Create("MANIFEST-000002"))(t)
 			w := wal.NewWriter(f)
 			var buf []byte
 			write := func(e *Edit) {
@@ -77,7 +77,7 @@ func TestLoadStaysWithinItsMemory(t *testing.T) {
 			edits(write)
 			require.NoError(t, writeCurrent(mem, ".", 2))
 			before := damage.Allocated()
-			_, _, err = Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise, MaxTables: 1000})
+			_, _, err := Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise, MaxTables: 1000})
 			took := damage.Allocated() - before
 			t.Logf("%d bytes for a MANIFEST of %d, %.1f times as much: %v", took, w.Size(), float64(took)/float64(w.Size()), err)
 			require.LessOrEqual(t, took, damage.MemoryBound(int(w.Size()))-56<<20)

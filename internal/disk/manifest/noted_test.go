@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // A reader may open a table when its last version is about to be released. What it learns then was noted for ever.
 func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
 	gone, stays, n := v.Levels[6].Files[0], v.Levels[6].Files[1], &v.set.noted
-	next, err := v.Apply(&Edit{Deleted: []DeletedFile{{6, 1}}})
-	require.NoError(t, err)
+	next := result.Of(v.Apply(&Edit{Deleted: []DeletedFile{{6, 1}}}))(t)
 	v.Unref()
 	for _, f := range []*FileMeta{gone, stays} {
 		f.SetCounts(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1, Expiry: 7})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,8 +23,7 @@ func allOptions() Options {
 // A worked example of docs/format.md.
 func TestTheBytesOfRecordedOptions(t *testing.T) {
 	raw := hexVector(t, "testdata/options.hex")
-	e, err := DecodeEdit(raw)
-	require.NoError(t, err)
+	e := result.Of(DecodeEdit(raw))(t)
 	var r Recorded
 	r.Apply(e)
 	o, unreadable := r.Options()

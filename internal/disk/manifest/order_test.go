@@ -3,8 +3,10 @@ package manifest
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // Level 0 was assumed to be in the order of its sequence numbers even if another program wrote it.
@@ -63,8 +65,7 @@ func TestOrderOfManyTablesIsLearned(t *testing.T) {
 		v.LearnOrder()
 	}
 	version := func() *Version {
-		v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(edit)
-		require.NoError(t, err)
+		v := result.Of(New(SetOptions{Cmp: base.Bytewise}).Current().Apply(edit))(t)
 		return v
 	}
 	v := version()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,8 +21,7 @@ func (o *oddFS) Lstat(name string) (fs.FileInfo, error) { return o.show(o.FS.Lst
 // What says nothing about a file must not end the writes of a sound store.
 func TestAFileThatCannotBeIdentifiedIsNotGone(t *testing.T) {
 	mem := vfs.NewMem()
-	f, err := mem.Create("f")
-	require.NoError(t, err)
+	f := result.Of(mem.Create("f"))(t)
 	require.NoError(t, f.Close())
 	asIs := func(i fs.FileInfo, err error) (fs.FileInfo, error) { return i, err }
 	hidden := func(i fs.FileInfo, err error) (fs.FileInfo, error) { return struct{ fs.FileInfo }{i}, err }

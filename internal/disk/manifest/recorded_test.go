@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -23,8 +24,7 @@ func field(tag uint32, payload ...byte) []byte {
 // A worked example of docs/format.md.
 func TestTheBytesOfARecord(t *testing.T) {
 	raw := hexVector(t, "testdata/recorded.hex")
-	e, err := DecodeEdit(raw)
-	require.NoError(t, err)
+	e := result.Of(DecodeEdit(raw))(t)
 	var r Recorded
 	r.Apply(e)
 	require.Equal(t, Recorded{Time: 1_700_000_000_000, Prefixes: [][]byte{[]byte("cache/"), []byte("session/")}}, r)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -61,8 +62,7 @@ func (s *scaleStore) table(level, i int) *FileMeta {
 
 func newScaleStore(t testing.TB, tables int) *scaleStore {
 	s := new(scaleStore)
-	v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(s.scaleEdit(tables))
-	require.NoError(t, err)
+	v := result.Of(New(SetOptions{Cmp: base.Bytewise}).Current().Apply(s.scaleEdit(tables)))(t)
 	s.v = v
 	return s
 }

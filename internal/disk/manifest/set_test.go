@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -34,8 +35,7 @@ func files(v *Version) (nums []uint64) {
 
 func readFile(t *testing.T, fsys vfs.FS, path string) []byte {
 	t.Helper()
-	b, err := damage.ReadFile(fsys, path)
-	require.NoError(t, err)
+	b := result.Of(damage.ReadFile(fsys, path))(t)
 	return b
 }
 
@@ -88,8 +88,7 @@ func TestFullManifestIsReplaced(t *testing.T) {
 		manifests[s.ManifestNum()] = true
 	}
 	require.Greater(t, len(manifests), 3)
-	names, err := mem.List("db")
-	require.NoError(t, err)
+	names := result.Of(mem.List("db"))(t)
 	require.Len(t, names, 2, "CURRENT and one MANIFEST: %v", names)
 	again, _, err := Load(testSet(mem.Crash()))
 	require.NoError(t, err)
@@ -163,8 +162,7 @@ func withManifest(t *testing.T, edits ...*Edit) vfs.FS {
 	t.Helper()
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
-	f, err := mem.Create(filepath.Join("db", "MANIFEST-000007"))
-	require.NoError(t, err)
+	f := result.Of(mem.Create(filepath.Join("db", "MANIFEST-000007")))(t)
 	log := wal.NewWriter(f)
 	for _, e := range edits {
 		require.NoError(t, log.WriteRecord(e.Encode(nil)))
@@ -227,15 +225,12 @@ func TestManifestWithoutARequiredNumberIsCorrupt(t *testing.T) {
 }
 
 func TestCurrentMustBeExact(t *testing.T) {
-	good, err := parseCurrent([]byte("MANIFEST-000012\n"))
-	require.NoError(t, err)
-	require.Equal(t, "MANIFEST-000012", good)
+	require.Equal(t, "MANIFEST-000012", result.Of(parseCurrent([]byte("MANIFEST-000012\n")))(t))
 	for _, bad := range []string{
 		"", "\n", "MANIFEST-000012", "MANIFEST-\n", "MANIFEST-12a\n", "MANIFEST-+1\n", " MANIFEST-1\n", "MANIFEST-1\r\n",
 		"MANIFEST-1\nMANIFEST-1\n", "../MANIFEST-1\n", "000012.log\n", "MANIFEST-" + strings.Repeat("9", 30) + "\n",
 	} {
-		_, err := parseCurrent([]byte(bad))
-		require.ErrorIs(t, err, base.ErrCorruption, "%q", bad)
+		require.ErrorIs(t, result.Err(parseCurrent([]byte(bad))), base.ErrCorruption, "%q", bad)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,15 +29,13 @@ func valueEdit() *Edit {
 
 func TestEditsOfValueTablesDecodeToThemselves(t *testing.T) {
 	e := valueEdit()
-	got, err := DecodeEdit(e.Encode(nil))
-	require.NoError(t, err)
+	got := result.Of(DecodeEdit(e.Encode(nil)))(t)
 	require.Equal(t, e, got)
 	record := (&Edit{Deleted: []DeletedFile{{ValuesLevel, 5}}, Values: []ValueDelta{{3, 7, -2}}}).Encode(nil)
 	require.Equal(t, []byte{11, 5, 12, 3, 7, 3}, record, "the format never changes")
 	record = (&Edit{Added: []LevelFile{{ValuesLevel, valueTable(7, 4)}}}).Encode(nil)
 	require.Equal(t, []byte{10, 4, 7, 2, 9, 'a', 1, 1}, record[:8])
-	_, err = DecodeEdit([]byte{12, 0, 7, 3})
-	require.ErrorIs(t, err, base.ErrCorruption)
+	require.ErrorIs(t, result.Err(DecodeEdit([]byte{12, 0, 7, 3})), base.ErrCorruption)
 }
 
 func TestTheBytesOfAnEditOfValueTables(t *testing.T) {
@@ -49,8 +48,7 @@ func TestTheBytesOfAnEditOfValueTables(t *testing.T) {
 		Added:   []LevelFile{{0, table}, {ValuesLevel, values}},
 		Values:  []ValueDelta{{13, 13, 4000}, {4, 11, 0}, {5, 0, -1000}},
 	}
-	got, err := DecodeEdit(raw)
-	require.NoError(t, err)
+	got := result.Of(DecodeEdit(raw))(t)
 	require.Equal(t, want, got)
 	require.Equal(t, raw, want.Encode(nil))
 }
@@ -154,9 +152,8 @@ func TestVersionsWhoseValuesDoNotAddUpAreRefused(t *testing.T) {
 		"one number on a level and beside": {Added: []LevelFile{{2, file(3, "a", "b", 1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := v.Apply(e)
-			require.ErrorIs(t, err, base.ErrCorruption)
-			_, err = s.Current().Apply(&Edit{Added: []LevelFile{{ValuesLevel, valueTable(3, 100)}}, Values: []ValueDelta{{3, 3, 100}}}, e)
+			require.ErrorIs(t, result.Err(v.Apply(e)), base.ErrCorruption)
+			_, err := s.Current().Apply(&Edit{Added: []LevelFile{{ValuesLevel, valueTable(3, 100)}}, Values: []ValueDelta{{3, 3, 100}}}, e)
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // file describes a table of the given user keys, with sequence number 1 unless a test sets others.
@@ -32,8 +33,7 @@ func newVersion(t *testing.T, levels map[int][]*FileMeta) *Version {
 			e.Added = append(e.Added, LevelFile{level, f})
 		}
 	}
-	v, err := s.Current().Apply(e)
-	require.NoError(t, err)
+	v := result.Of(s.Current().Apply(e))(t)
 	return v
 }
 
@@ -189,10 +189,8 @@ func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 	var obsolete []LevelFile
 	s := New(SetOptions{Cmp: base.Bytewise, Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }})
 	f1, f2 := file(1, "a", "b", 1), file(2, "c", "d", 1)
-	v1, err := s.Current().Apply(&Edit{Added: []LevelFile{{1, f1}, {1, f2}}})
-	require.NoError(t, err)
-	v2, err := v1.Apply(&Edit{Deleted: []DeletedFile{{1, 1}}})
-	require.NoError(t, err)
+	v1 := result.Of(s.Current().Apply(&Edit{Added: []LevelFile{{1, f1}, {1, f2}}}))(t)
+	v2 := result.Of(v1.Apply(&Edit{Deleted: []DeletedFile{{1, 1}}}))(t)
 	require.True(t, v1.TryRef(), "a reader has a reference to v1")
 	v1.Unref()
 	require.Empty(t, obsolete)
