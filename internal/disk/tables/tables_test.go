@@ -1,12 +1,16 @@
 package tables
 
 import (
+	"bytes"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -56,8 +61,7 @@ func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*m
 		}
 		require.NoError(t, w.Add(e.Key, e.Value))
 	}
-	files, err := w.Finish()
-	require.NoError(t, err)
+	files := result.Of(w.Finish())(t)
 	return files
 }
 
@@ -165,8 +169,7 @@ func TestTheCacheKeepsAtMostMaxOpenTables(t *testing.T) {
 	files := s.write(t, numbered(0, 1000, 1), 100)
 	for range 50 {
 		f := files[rand.IntN(len(files))]
-		r, err := s.cache.Ref(f)
-		require.NoError(t, err)
+		r := result.Of(s.cache.Ref(f))(t)
 		require.Equal(t, r, Of(f).Peek())
 		r.Unref()
 		open := 0
@@ -182,8 +185,7 @@ func TestTheCacheKeepsAtMostMaxOpenTables(t *testing.T) {
 	require.GreaterOrEqual(t, reads, tables)
 	require.NotZero(t, bytes)
 	s.cache.Close()
-	_, err := s.cache.Ref(files[0])
-	require.ErrorIs(t, err, base.ErrClosed)
+	require.ErrorIs(t, result.Err(s.cache.Ref(files[0])), base.ErrClosed)
 }
 
 func TestATableOfTheWrongSizeIsCorrupt(t *testing.T) {
@@ -223,9 +225,7 @@ func TestAnAbandonedWriterLeavesNoFile(t *testing.T) {
 		require.NoError(t, w.Add(e.Key, e.Value))
 	}
 	w.Abandon()
-	names, err := s.dir.FS.List("dir")
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.Empty(t, result.Of(s.dir.FS.List("dir"))(t))
 }
 
 func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
@@ -240,8 +240,7 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 	require.Zero(t, o.Count())
 	require.Equal(t, []uint64{files[0].Num}, removed)
 	require.Nil(t, Of(files[0]).Peek())
-	names, err := s.dir.FS.List("dir")
-	require.NoError(t, err)
+	names := result.Of(s.dir.FS.List("dir"))(t)
 	require.Equal(t, []string{files[1].Name()}, names)
 }
 
@@ -292,8 +291,7 @@ func TestATableThatIsGoneAfterClose(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := s.cache.Get(file)
-	require.ErrorIs(t, err, base.ErrClosed)
+	require.ErrorIs(t, result.Err(s.cache.Get(file)), base.ErrClosed)
 }
 
 // What a reader has in memory can be used after Close, and reads from disk are ErrClosed as it is, since it is no fault
@@ -308,8 +306,7 @@ func TestCloseClosesTheFilesOfTablesWithReferences(t *testing.T) {
 		iters[i] = NewLevelIter(s.cache, base.Bytewise, files[i:i+1], sstable.IterOptions{})
 		require.True(t, iters[i].First())
 	}
-	r, err := s.cache.Ref(files[1])
-	require.NoError(t, err)
+	r := result.Of(s.cache.Ref(files[1]))(t)
 	require.EqualValues(t, 2, counting.Snapshot().Total.OpenFiles, "the one beyond MaxOpen has a reference")
 	require.Len(t, s.cache.readers.open, 2)
 	s.cache.Close()
@@ -338,8 +335,7 @@ func TestATableThatIsBeingOpenedDuringCloseIsClosed(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := s.cache.Get(file)
-	require.ErrorIs(t, err, base.ErrClosed)
+	require.ErrorIs(t, result.Err(s.cache.Get(file)), base.ErrClosed)
 	require.Zero(t, counting.Snapshot().Total.OpenFiles)
 	require.Empty(t, s.cache.readers.open)
 }
@@ -349,8 +345,7 @@ func TestReadersThatLeaveTheCacheAreForgotten(t *testing.T) {
 	files := s.write(t, numbered(0, 1000, 1), 100)
 	for range 3 {
 		for _, f := range files {
-			r, err := s.cache.Ref(f)
-			require.NoError(t, err)
+			r := result.Of(s.cache.Ref(f))(t)
 			r.Unref()
 		}
 	}
@@ -366,17 +361,14 @@ func TestIDsOfAValueTableAreReadOnce(t *testing.T) {
 	for _, e := range numbered(0, 100, 1) {
 		require.NoError(t, w.Add(e.Key, e.Value))
 	}
-	files, err := w.Finish()
-	require.NoError(t, err)
+	files := result.Of(w.Finish())(t)
 	other := s.write(t, numbered(0, 10, 1), 10)[0]
 	reads := func() (n uint64) {
 		counting := wrap.NewCounting(s.dir.FS)
 		s.cache.options.FS = counting
-		_, err := s.cache.Get(files[0])
-		require.NoError(t, err)
+		require.NoError(t, result.Err(s.cache.Get(files[0])))
 		n = counting.Snapshot().Total.Reads
-		_, err = s.cache.Get(other)
-		require.NoError(t, err)
+		require.NoError(t, result.Err(s.cache.Get(other)))
 		return n
 	}
 	require.Equal(t, reads()-1, reads())
@@ -411,4 +403,70 @@ func TestCountsThatAreLearntKeepTheGain(t *testing.T) {
 	s.cache.LearnCounts(read)
 	require.Equal(t, uint64(10), read.Counts().Entries)
 	require.Equal(t, &manifest.Gain{All: 7}, read.Gain())
+}
+
+func TestTablesDisplaceOnlyBlocksThatMemoryHasNoRoomFor(t *testing.T) {
+	blocks := sstable.NewBlockCache(1000)
+	c := NewCache(CacheOptions{MaxOpen: 10, Reader: sstable.ReaderOptions{Cache: blocks}})
+	defer c.Close()
+	c.memory.Add(10)
+	require.Zero(t, blocks.Metrics().Charged, "nothing was said")
+	c.SetBeside(500, 800)
+	c.memory.Add(390)
+	require.Zero(t, blocks.Metrics().Charged, "beside the blocks")
+	c.memory.Add(400)
+	require.EqualValues(t, 300, blocks.Metrics().Charged)
+	c.memory.Add(4000)
+	require.EqualValues(t, 800, blocks.Metrics().Charged, "the blocks keep the rest")
+	c.SetBeside(0, -1)
+	require.EqualValues(t, 4800, blocks.Metrics().Charged)
+	c.memory.Add(-4800)
+	require.Zero(t, blocks.Metrics().Charged)
+}
+
+// The tables of a store that its owner lost without closing it are freed, as everything else that nobody refers to.
+func TestTheTablesOfACacheThatWasLostAreFreed(t *testing.T) {
+	lost := func() weak.Pointer[sstable.Reader] {
+		s := newShelf(t, 10)
+		f := s.write(t, numbered(0, 10, 1), 10)[0]
+		c := NewCache(CacheOptions{FS: s.dir.FS, Dir: s.dir.Path, MaxOpen: 10, Reader: s.cache.options.Reader})
+		r := result.Of(c.Get(f))(t)
+		return weak.Make(r)
+	}()
+	require.Eventually(t, func() bool { runtime.GC(); return lost.Value() == nil }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestApproximateSizeIsThatOfTheRangesBlocks(t *testing.T) {
+	s := newShelf(t, 3)
+	f := s.write(t, numbered(0, 4000, 1), 4000)[0]
+	key := func(i int) []byte { return []byte{'k', byte(i >> 8), byte(i)} }
+	size := func(start, limit []byte) uint64 {
+		n := result.Of(s.cache.ApproximateSize(f, start, limit))(t)
+		return n
+	}
+	require.Equal(t, f.Size, size(nil, nil))
+	require.Equal(t, f.Size, size(base.UserKey(f.Smallest), nil))
+	require.Zero(t, size(nil, base.UserKey(f.Smallest)), "the limit is excluded")
+	require.Zero(t, size(key(4000), nil))
+	require.Nil(t, Of(f).Peek(), "none of these calls opened the table")
+	require.InEpsilon(t, f.Size/2, size(key(1000), key(3000)), 0.2)
+	require.Zero(t, size(key(3000), key(1000)))
+}
+
+// A table's index ends with a separator above the last key. A limit between the two made the last block count as 0
+// bytes, and so a table of one block.
+func TestALimitBehindTheLastKeyCountsTheLastBlock(t *testing.T) {
+	s := newShelf(t, 3)
+	for _, keys := range []int{2, 4000} {
+		f := s.write(t, numbered(0, keys, 1), keys)[0]
+		last := base.UserKey(f.Largest)
+		behind := append(bytes.Clone(last), 0)
+		for _, limit := range [][]byte{behind, append(bytes.Clone(last), 0xff), []byte("z"), nil} {
+			n := result.Of(s.cache.ApproximateSize(f, last, limit))(t)
+			require.Positive(t, n, "%d keys, limit %x", keys, limit)
+		}
+		before := result.Of(s.cache.ApproximateSize(f, nil, last))(t)
+		after := result.Of(s.cache.ApproximateSize(f, last, behind))(t)
+		require.Equal(t, f.Size, before+after)
+	}
 }
