@@ -2,13 +2,18 @@ package wal
 
 import (
 	"bytes"
+	"encoding/hex"
 	"io"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // fuzzRoom is how many bytes of the first block FuzzReader leaves free if it fills the others.
@@ -66,8 +71,7 @@ func FuzzReader(f *testing.F) {
 			}
 			found := false
 			if mode&64 != 0 {
-				found, err = r.FindAppended(func([]byte) bool { return true })
-				require.NoError(t, err)
+				found = result.Of(r.FindAppended(func([]byte) bool { return true }))(t)
 				require.Equal(t, tail.Offset, r.End())
 				tail = r.Tail()
 			}
@@ -77,8 +81,7 @@ func FuzzReader(f *testing.F) {
 			}
 			if end = tail.Resume; found {
 				require.Zero(t, end%blockSize)
-				record, err := r.Next()
-				require.NoError(t, err)
+				record := result.Of(r.Next())(t)
 				records = append(records, bytes.Clone(record))
 				end = r.End()
 			}
@@ -162,4 +165,61 @@ func FuzzUnfinished(f *testing.F) {
 			checkTail(t, r.Tail(), killed, int64(len(log)))
 		}
 	})
+}
+
+// vector is one log of testdata/logs.txt.
+type vector struct {
+	name    string
+	records [][]byte
+	log     []byte
+}
+
+func readVectors(t testing.TB) []vector {
+	text := result.Of(os.ReadFile("testdata/logs.txt"))(t)
+	var all []vector
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case word == "":
+		case word == "log":
+			all = append(all, vector{name: rest})
+		case word == "record":
+			v := &all[len(all)-1]
+			v.records = append(v.records, vectorBytes(t, rest))
+		default:
+			v := &all[len(all)-1]
+			v.log = append(v.log, vectorBytes(t, line)...)
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// vectorBytes decodes "61 62 63", or "61 * 1000".
+func vectorBytes(t testing.TB, s string) []byte {
+	digits, times, repeated := strings.Cut(s, "*")
+	b := result.Of(hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(digits), " ", "")))(t)
+	if repeated {
+		n := result.Of(strconv.Atoi(strings.TrimSpace(times)))(t)
+		b = bytes.Repeat(b, n)
+	}
+	return b
+}
+
+func TestVectorsRoundTrip(t *testing.T) {
+	for _, v := range readVectors(t) {
+		t.Run(v.name, func(t *testing.T) {
+			for _, o := range []ReaderOptions{{}, {Last: true}, {AllowTornEnd: true}} {
+				r := open(v.log, o)
+				got, err := readAll(r)
+				require.Same(t, io.EOF, err)
+				requireRecords(t, v.records, got)
+				require.Equal(t, Tail{Offset: int64(len(v.log)), Resume: -1}, r.Tail())
+			}
+			log, _ := encode(t, v.records...)
+			require.Len(t, log, len(v.log))
+			require.True(t, bytes.Equal(v.log, log))
+		})
+	}
 }

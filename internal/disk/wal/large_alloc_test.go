@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // The race detector allocates too, so these tests are built without it.
@@ -33,15 +34,12 @@ func TestALargeRecordIsReadIntoMemoryOfItsSize(t *testing.T) {
 	record := random(newRand(t), size)
 	log, _ := encode(t, []byte("x"), record, []byte("y"))
 	r := open(log, ReaderOptions{})
-	_, err := r.Next()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Next()))
 	before := damage.Allocated()
-	got, err := r.Next()
-	require.NoError(t, err)
+	got := result.Of(r.Next())(t)
 	require.LessOrEqual(t, damage.Allocated()-before, uint64(size+size/8+4*minMeasured))
 	require.True(t, bytes.Equal(record, got))
-	_, err = r.Next()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Next()))
 
 	for name, harm := range map[string]func(log []byte) []byte{
 		"cut":             func(log []byte) []byte { return log[:size/2] },
@@ -50,9 +48,7 @@ func TestALargeRecordIsReadIntoMemoryOfItsSize(t *testing.T) {
 		"zeros at a page": func(log []byte) []byte { clear(log[20<<20 : 21<<20]); return log },
 	} {
 		r := open(harm(bytes.Clone(log)), ReaderOptions{})
-		_, err := r.Next()
-		require.NoError(t, err, name)
-		_, err = r.Next()
-		require.ErrorIs(t, err, base.ErrCorruption, name)
+		require.NoError(t, result.Err(r.Next()), name)
+		require.ErrorIs(t, result.Err(r.Next()), base.ErrCorruption, name)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // unfinished returns log as a process leaves it that is killed while it appends p through memory: the space that was
@@ -83,8 +85,7 @@ func TestALogWithReservedSpaceEndsBehindItsLastWholeRecord(t *testing.T) {
 				continue
 			}
 			for _, o := range []ReaderOptions{{}, {AllowTornEnd: true}} { // it must be complete
-				_, err := readAll(open(killed, o))
-				require.Error(t, err, name)
+				require.Error(t, result.Err(readAll(open(killed, o))), name)
 			}
 		}
 	}
@@ -255,8 +256,7 @@ func TestALiveLogThatIsCutMeanwhileEndsThere(t *testing.T) {
 		g := &growingLog{file: append(bytes.Clone(log), make([]byte, 1<<20)...)}
 		r := NewReader(g, int64(len(g.file)), ReaderOptions{Last: true, Live: true})
 		for range seen {
-			_, err := r.Next()
-			require.NoError(t, err)
+			require.NoError(t, result.Err(r.Next()))
 		}
 		g.file = g.file[:len(log)]
 		got, err := readAll(r)
@@ -304,35 +304,30 @@ func TestALiveLogIsReadAgainBeforeItIsJudged(t *testing.T) {
 func TestAheadDoesNotCountReservedSpace(t *testing.T) {
 	log, ends := encode(t, make([]byte, 100), []byte("two"), []byte("three"))
 	r := open(append(log, make([]byte, 1<<20)...), ReaderOptions{Last: true, Live: true})
-	_, err := r.Next()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Next()))
 	require.Equal(t, ends[2]-ends[0], r.Ahead())
-	_, err = readAll(r)
+	_, err := readAll(r)
 	require.Same(t, io.EOF, err)
 	require.Zero(t, r.Ahead())
 
 	log, ends = encode(t, []byte("one"), random(newRand(t), 2*blockSize))
 	r = open(log, ReaderOptions{})
-	_, err = r.Next()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Next()))
 	require.Equal(t, ends[1]-ends[0], r.Ahead())
 }
 
 func TestIsBlank(t *testing.T) {
 	for _, size := range []int{0, 1, sectorSize, sectorSize + 1, blockSize + sectorSize, 3*blockSize + 17} {
 		b := make([]byte, size)
-		blank, err := IsBlank(bytes.NewReader(b), int64(size))
-		require.NoError(t, err)
+		blank := result.Of(IsBlank(bytes.NewReader(b), int64(size)))(t)
 		require.True(t, blank)
 		if size > 0 {
 			b[size-1] = 1
-			blank, err = IsBlank(bytes.NewReader(b), int64(size))
-			require.NoError(t, err)
+			blank = result.Of(IsBlank(bytes.NewReader(b), int64(size)))(t)
 			require.False(t, blank)
 		}
 	}
-	_, err := IsBlank(bytes.NewReader(nil), 1)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorIs(t, result.Err(IsBlank(bytes.NewReader(nil), 1)), io.ErrUnexpectedEOF)
 }
 
 // The head of a record that is zeros is never one bit from a valid chunk.

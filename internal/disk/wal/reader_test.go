@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func TestRandomRecordsRoundTrip(t *testing.T) {
@@ -23,8 +25,7 @@ func TestRandomRecordsRoundTrip(t *testing.T) {
 		log, ends := encode(t, records...)
 		r := open(log, ReaderOptions{})
 		for i, want := range records {
-			got, err := r.Next()
-			require.NoError(t, err)
+			got := result.Of(r.Next())(t)
 			require.True(t, bytes.Equal(want, got))
 			begin := int64(0)
 			if i > 0 {
@@ -142,15 +143,12 @@ func TestChunksOfALostRecordAreNotMixedIntoTheNextRecord(t *testing.T) {
 	_, err := r.Next()
 	requireCorruption(t, err, 0)
 	require.True(t, r.Skip())
-	p, err := r.Next()
-	require.NoError(t, err)
+	p := result.Of(r.Next())(t)
 	require.Equal(t, "kept kept kept", string(p))
-	_, err = r.Next()
-	require.Error(t, err)
+	require.Error(t, result.Err(r.Next()))
 	require.True(t, r.Skip())
 	require.False(t, r.Skip(), "nothing is left to skip")
-	p, err = r.Next()
-	require.NoError(t, err)
+	p = result.Of(r.Next())(t)
 	require.Equal(t, "full", string(p))
 	_, err = r.Next()
 	require.Same(t, io.EOF, err)
@@ -191,15 +189,12 @@ func TestARecordAboveTheLimitIsCorruptionEvenInTheNewestLog(t *testing.T) {
 	for _, n := range []int{101, 3 * blockSize} {
 		log, ends := encode(t, make([]byte, 100), make([]byte, n), []byte("x"))
 		r := open(log, ReaderOptions{Last: true, MaxRecord: 100})
+		require.NoError(t, result.Err(r.Next()))
 		_, err := r.Next()
-		require.NoError(t, err)
-		_, err = r.Next()
 		requireCorruption(t, err, ends[0])
 		require.ErrorContains(t, err, "longer than the limit of 100 bytes")
 		require.True(t, r.Skip())
-		p, err := r.Next()
-		require.NoError(t, err)
-		require.Equal(t, "x", string(p))
+		require.Equal(t, "x", string(result.Of(r.Next())(t)))
 
 		r = open(log[:ends[1]], ReaderOptions{Last: true, MaxRecord: 100})
 		_, err = readAll(r)
@@ -352,4 +347,67 @@ func BenchmarkNext(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A chunk of a later version was taken for the torn end of the log, so that Open dropped it and all records after it.
+func TestAChunkOfAnUnknownKindIsNewer(t *testing.T) {
+	one, ends := encode(t, []byte("one"))
+	for _, kind := range []byte{kindLast + 1, 127, 255} {
+		later := append([]byte(nil), one...)
+		chunk := append(appendChunkHeader(nil, 3, kind), "two"...)
+		sealChunk(chunk)
+		later = append(later, chunk...)
+		three, _ := encode(t, []byte("three"))
+		for _, o := range []ReaderOptions{{Last: true}, {}, {AllowTornEnd: true}} {
+			for _, log := range [][]byte{later, append(append([]byte(nil), later...), three...)} {
+				r := open(log, o)
+				got, err := readAll(r)
+				require.Len(t, got, 1)
+				var n *base.NewerError
+				require.ErrorAs(t, err, &n)
+				require.Equal(t, ends[0], n.Offset)
+				require.NotErrorIs(t, err, base.ErrCorruption)
+				require.Equal(t, TailNewer, r.Tail().Kind)
+				require.Equal(t, "newer", r.Tail().Kind.String())
+				require.False(t, r.Skip())
+			}
+		}
+		// Without its checksum, or without its end, it is the torn end of a log.
+		for _, cut := range [][]byte{later[:len(later)-1], append(append([]byte(nil), later[:len(later)-1]...), 'x')} {
+			r := open(cut, ReaderOptions{Last: true})
+			_, err := readAll(r)
+			require.EqualError(t, err, "EOF")
+			require.Equal(t, TailTorn, r.Tail().Kind)
+		}
+	}
+}
+
+// A record of BufferSplit is read as one record and recognized. Other records are not recognized as
+// such, even if they have several chunks.
+func TestSplitRecordsAreRecognized(t *testing.T) {
+	f := newMemFile()
+	w := NewWriter(f)
+	require.NoError(t, w.BufferSplit([]byte("first"), []byte("last")))
+	require.Zero(t, f.writes, "it is buffered")
+	records := [][]byte{{}, []byte("short"), bytes.Repeat([]byte("l"), 3*blockSize)}
+	for fill := blockSize - 40; fill < blockSize; fill++ { // to each of the last positions of a block
+		records = append(records, bytes.Repeat([]byte("f"), fill))
+	}
+	for _, p := range records {
+		require.NoError(t, w.WriteRecord(p))
+	}
+	require.Equal(t, len(records), f.writes)
+	r := NewReader(bytes.NewReader(f.Bytes()), int64(f.Len()), ReaderOptions{})
+	record := result.Of(r.Next())(t)
+	require.Equal(t, "firstlast", string(record))
+	require.True(t, r.Split())
+	require.Zero(t, r.Offset())
+	for _, want := range records {
+		record := result.Of(r.Next())(t)
+		require.True(t, bytes.Equal(want, record))
+		require.False(t, r.Split())
+	}
+	_, err := r.Next()
+	require.Equal(t, io.EOF, err)
+	require.Panics(t, func() { _ = w.BufferSplit([]byte("first"), []byte("last")) })
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
+	"github.com/sievedb/sievedb/util"
 )
 
 func TestEachRecordIsOneWrite(t *testing.T) {
@@ -266,4 +269,320 @@ func TestAPanicOfStartWritingIsAnErrorOfSync(t *testing.T) {
 	require.ErrorContains(t, w.Sync(), "panicked")
 	require.Error(t, w.WriteRecord(nil), "the failure is final")
 	require.Error(t, w.Close())
+}
+
+func TestSumsReturnTheChecksumOfEveryPiece(t *testing.T) {
+	rnd := newRand(t)
+	data := make([]byte, blockSize)
+	rnd.Read(data)
+	var s sums
+	s.make(data)
+	require.True(t, s.made())
+	for range 2000 {
+		i := rnd.Intn(len(data) + 1)
+		j := i + rnd.Intn(len(data)+1-i)
+		require.Equal(t, util.CRC32C(data[i:j]), s.crc(i, j), "bytes %d to %d", i, j)
+	}
+	require.Equal(t, util.CRC32C(data), s.crc(0, len(data)))
+	require.Equal(t, util.CRC32C(nil), s.crc(5, 5))
+	s.make(data[:3])
+	require.Equal(t, util.CRC32C(data[1:3]), s.crc(1, 3))
+}
+
+func TestTheFlippedBitIsFound(t *testing.T) {
+	rnd := newRand(t)
+	for _, n := range []int{0, 1, 2, 100, 1000} {
+		for kind := byte(kindFull); kind <= kindLast; kind++ {
+			chunk := appendChunk(nil, kind, random(rnd, n))
+			b := append(chunk, random(rnd, 600)...) // what follows in the block
+			require.Equal(t, -1, flippedBit(b))
+			for bit := range 8 * len(chunk) {
+				b[bit/8] ^= 1 << (bit % 8)
+				require.Equal(t, bit/8, flippedBit(b), "bit %d of a chunk of %d bytes", bit, n)
+				b[bit/8] ^= 1 << (bit % 8)
+			}
+		}
+	}
+}
+
+func TestNoFlippedBitIsFoundInUnrelatedBytes(t *testing.T) {
+	rnd := newRand(t)
+	chunk := appendChunk(nil, kindFull, random(rnd, 500))
+	require.Equal(t, -1, flippedBit(chunk[:headerSize-1]))
+	require.Equal(t, -1, flippedBit(chunk[:200]), "cut short")
+	require.Equal(t, -1, flippedBit(make([]byte, 300)))
+	for range 500 {
+		b := append([]byte{}, chunk...)
+		b[rnd.Intn(300)] ^= 1 << rnd.Intn(8)
+		b[300+rnd.Intn(200)] ^= 1 << rnd.Intn(8)
+		require.Equal(t, -1, flippedBit(b), "two bits")
+	}
+}
+
+// earlyFile records the ranges passed to StartWriting.
+type earlyFile struct {
+	size   int64
+	ranges [][2]int64 // from, to
+}
+
+func (f *earlyFile) Write(p []byte) (int, error) { f.size += int64(len(p)); return len(p), nil }
+func (f *earlyFile) Sync() error                 { return nil }
+func (f *earlyFile) Close() error                { return nil }
+func (f *earlyFile) StartWriting(off, n int64)   { f.ranges = append(f.ranges, [2]int64{off, off + n}) }
+
+func TestUnsyncedLogsAreWrittenToTheDeviceAsTheyGrow(t *testing.T) {
+	f := &earlyFile{}
+	w := NewWriter(f)
+	record := make([]byte, 1000)
+	var end int64
+	for range 5000 {
+		require.NoError(t, w.WriteRecord(record))
+		w.beginners.Wait()
+		if n := len(f.ranges); n > 0 {
+			end = f.ranges[n-1][1]
+		}
+		require.Less(t, f.size-end, int64(earlyBytes+blockSize), "too many bytes have no early write")
+	}
+	require.Greater(t, len(f.ranges), 5)
+	from := int64(0)
+	for _, r := range f.ranges {
+		require.Equal(t, from, r[0], "each range begins where the one before ended")
+		require.Zero(t, r[1]%blockSize, "the last block may be written to again")
+		from = r[1]
+	}
+}
+
+func TestSyncedLogsNeedNoEarlyWriting(t *testing.T) {
+	f := &earlyFile{}
+	w := NewWriter(f)
+	for range 1000 {
+		require.NoError(t, w.WriteRecord(make([]byte, 5000)))
+		require.NoError(t, w.Sync())
+	}
+	require.Empty(t, f.ranges)
+	require.NoError(t, w.WriteRecord(make([]byte, 2*earlyBytes)))
+	w.beginners.Wait()
+	require.Len(t, f.ranges, 1)
+	require.Less(t, f.size-f.ranges[0][1], int64(blockSize))
+}
+
+// slowFile is an earlyFile whose StartWriting blocks until the test lets it finish.
+type slowFile struct {
+	earlyFile
+	begun, finish chan struct{}
+	closed        bool // before StartWriting returned
+}
+
+func (f *slowFile) StartWriting(off, n int64) {
+	f.begun <- struct{}{}
+	<-f.finish
+	f.earlyFile.StartWriting(off, n)
+}
+
+func (f *slowFile) Close() error { f.closed = len(f.ranges) == 0; return nil }
+
+func TestAppendsDoNotWaitForABusyDevice(t *testing.T) {
+	f := &slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}
+	w := NewWriter(f)
+	record := make([]byte, earlyBytes)
+	for range 5 {
+		require.NoError(t, w.WriteRecord(record))
+	}
+	<-f.begun
+	require.NoError(t, w.Sync(), "a sync does not wait either")
+	closed := make(chan error)
+	go func() { closed <- w.Close() }()
+	f.finish <- struct{}{}
+	require.NoError(t, <-closed)
+	require.False(t, f.closed, "only Close waits")
+	require.Equal(t, [][2]int64{{0, earlyBytes}}, f.ranges, "the sync has written the later records")
+}
+
+// failingFile is a slowFile whose Write fails after room bytes.
+type failingFile struct {
+	slowFile
+	room   int
+	writes int
+	closes int
+}
+
+var errNoRoom = errors.New("no room")
+
+func (f *failingFile) Write(p []byte) (int, error) {
+	f.writes++
+	n := min(len(p), f.room)
+	f.room -= n
+	if n < len(p) {
+		return n, errNoRoom
+	}
+	return n, nil
+}
+
+func (f *failingFile) Close() error { f.closes++; return f.slowFile.Close() }
+
+// An append fails while StartWriting is running. The failure is final as usual, and the file is
+// closed only after StartWriting has returned.
+func TestAFailedAppendDuringEarlyWritingIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}
+		f := &failingFile{slowFile: slow, room: 2*earlyBytes + 100}
+		w := NewWriter(f)
+		record := make([]byte, earlyBytes)
+		require.NoError(t, w.WriteRecord(record))
+		<-f.begun
+		err := w.WriteRecord(make([]byte, 2*earlyBytes))
+		require.ErrorIs(t, err, errNoRoom)
+		require.EqualValues(t, 2*earlyBytes+100, w.Size(), "the part in the file counts")
+		require.Equal(t, err, w.BufferRecord([]byte("small")))
+		require.Equal(t, err, w.WriteRecord(record))
+		require.Equal(t, err, w.Flush())
+		require.Equal(t, err, w.Sync())
+		require.Equal(t, 2, f.writes)
+		closed := make(chan error, 1)
+		go func() { closed <- w.Close() }()
+		synctest.Wait()
+		if f.closes > 0 {
+			t.Error("the file was closed before StartWriting returned")
+		}
+		close(f.finish)
+		require.Equal(t, err, <-closed)
+		require.Equal(t, err, w.Close())
+		require.Equal(t, 1, f.closes)
+		require.Len(t, f.ranges, 1)
+	})
+}
+
+func TestRecordsOfSeveralPiecesAreReadBack(t *testing.T) {
+	rnd := newRand(t)
+	var records [][]byte
+	for _, n := range []int{1, 3 << 20, 100, maxFramed, 0, maxFramed + 1, 5 << 20, blockSize - headerSize, 7} {
+		records = append(records, random(rnd, n))
+	}
+	f := newMemFile()
+	w := NewWriter(f)
+	writeAll(t, w, records)
+	require.EqualValues(t, f.Len(), w.Size())
+	got, err := readAll(open(f.Bytes(), ReaderOptions{}))
+	require.Equal(t, io.EOF, err)
+	requireRecords(t, records, got)
+}
+
+// writeAll writes records by every method that does.
+func writeAll(t *testing.T, w *Writer, records [][]byte) {
+	t.Helper()
+	for i, p := range records {
+		if i%2 == 0 { // it is written together with the records buffered before
+			require.NoError(t, w.BufferRecord(p))
+		} else {
+			require.NoError(t, w.WriteRecordParts(p[:len(p)/3], nil, p[len(p)/3:]))
+		}
+	}
+	require.NoError(t, w.Flush())
+}
+
+// partsFile is a mappedFile in memory that counts the calls of Write and WriteParts.
+type partsFile struct {
+	*memFile
+	calls, parts int
+}
+
+func (f *partsFile) Write(p []byte) (int, error) {
+	f.calls++
+	return f.memFile.Write(p)
+}
+
+func (f *partsFile) WriteParts(parts ...[]byte) (int, error) {
+	f.parts++
+	return f.memFile.Write(bytes.Join(parts, nil))
+}
+
+func (f *partsFile) Cut() error { return nil }
+
+// Records of every length at every place of a block are the same bytes, written at once or in parts.
+func TestARecordWrittenInPartsIsTheSameRecord(t *testing.T) {
+	rnd := newRand(t)
+	for range 20 {
+		records := [][]byte{random(rnd, rnd.Intn(blockSize)), random(rnd, maxCopied), random(rnd, maxCopied+1), nil,
+			random(rnd, blockSize-2*headerSize-rnd.Intn(20)), random(rnd, rnd.Intn(5*blockSize)), random(rnd, 2<<20)}
+		plain, mapped := newMemFile(), &partsFile{memFile: newMemFile()}
+		writeAll(t, NewWriter(plain), records)
+		w := NewWriter(mapped)
+		writeAll(t, w, records)
+		require.Equal(t, plain.Bytes(), mapped.Bytes())
+		require.EqualValues(t, len(plain.Bytes()), w.Size())
+	}
+}
+
+// A process that is killed must leave all of a record or none, so each has one Write of its own, of any size.
+func TestARecordOfAMappedLogIsOneWrite(t *testing.T) {
+	f := &partsFile{memFile: newMemFile()}
+	require.NoError(t, NewWriter(f).BufferSplit([]byte("first"), []byte("last")))
+	require.Equal(t, 1, f.calls)
+	f = &partsFile{memFile: newMemFile()}
+	w := NewWriter(f)
+	large := make([]byte, 16<<20)
+	require.NoError(t, w.WriteRecord(large[:100]))
+	require.Equal(t, []int{1, 0}, []int{f.calls, f.parts})
+	require.NoError(t, w.BufferRecord(large))
+	require.Equal(t, []int{1, 1}, []int{f.calls, f.parts})
+	require.NoError(t, w.WriteRecordParts(large[:3<<20], large))
+	require.Equal(t, []int{1, 2}, []int{f.calls, f.parts})
+	for _, piece := range w.pieces[:cap(w.pieces)] {
+		require.Nil(t, piece, "the caller's memory is not kept")
+	}
+}
+
+func TestARecordInPartsNeedsNoMemory(t *testing.T) {
+	w := NewWriter(discardParts{})
+	value := make([]byte, 16<<10)
+	write := func() { require.NoError(t, w.WriteRecordParts(value[:20], value)) }
+	write()
+	require.Zero(t, testing.AllocsPerRun(100, write))
+}
+
+type discardParts struct{ discard }
+
+func (discardParts) WriteParts(parts ...[]byte) (n int, err error) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n, nil
+}
+
+func (discardParts) Cut() error { return nil }
+
+// failsLater is a File whose Writes fail after the first left ones.
+type failsLater struct {
+	discard
+	left int
+}
+
+func (f *failsLater) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, errors.New("broken")
+	}
+	return len(p), nil
+}
+
+func TestAFailureWithinALargeRecordIsFinal(t *testing.T) {
+	f := &failsLater{left: 2}
+	w := NewWriter(f)
+	require.ErrorContains(t, w.WriteRecord(make([]byte, 8<<20)), "it accepts no more records")
+	f.left = 100
+	require.ErrorContains(t, w.WriteRecord([]byte("x")), "it accepts no more records")
+	require.Equal(t, 100, f.left, "nothing is written after an incomplete record")
+}
+
+// The reader kept the memory of a large record to the end of the log.
+func TestAReaderReleasesTheMemoryOfALargeRecord(t *testing.T) {
+	rnd := newRand(t)
+	log, _ := encode(t, random(rnd, 10<<20), random(rnd, 100), random(rnd, 2*blockSize), random(rnd, 2*blockSize))
+	r := open(log, ReaderOptions{})
+	for range 2 {
+		require.NoError(t, result.Err(r.Next()))
+	}
+	for range 2 { // the first of them still uses the present buffer
+		require.NoError(t, result.Err(r.Next()))
+	}
+	require.LessOrEqual(t, cap(r.asm.buf), maxKeptBuffer)
 }
