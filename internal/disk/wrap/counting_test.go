@@ -10,6 +10,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
+	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -35,12 +37,9 @@ func TestCountingByKind(t *testing.T) {
 			require.NoError(t, cnt.MkdirAll("db"))
 			path := "db/" + c.name
 
-			f, err := cnt.Create(path)
-			require.NoError(t, err)
-			_, err = f.Write(make([]byte, 100))
-			require.NoError(t, err)
-			_, err = f.Write(make([]byte, 20))
-			require.NoError(t, err)
+			f := result.Of(cnt.Create(path))(t)
+			require.NoError(t, result.Err(f.Write(make([]byte, 100))))
+			require.NoError(t, result.Err(f.Write(make([]byte, 20))))
 			require.NoError(t, f.Sync())
 			require.NoError(t, cnt.SyncDir("db"))
 			want := wrap.Counts{Creates: 1, Writes: 2, WriteBytes: 120, Syncs: 1, OpenFiles: 1}
@@ -50,10 +49,8 @@ func TestCountingByKind(t *testing.T) {
 			require.EqualValues(t, 1, first.DirSyncs)
 			require.NoError(t, f.Close())
 
-			f, err = cnt.Open(path)
-			require.NoError(t, err)
-			_, err = f.ReadAt(make([]byte, 50), 10)
-			require.NoError(t, err)
+			f = result.Of(cnt.Open(path))(t)
+			require.NoError(t, result.Err(f.ReadAt(make([]byte, 50), 10)))
 			n, err := f.ReadAt(make([]byte, 50), 100)
 			require.Equal(t, io.EOF, err)
 			require.Equal(t, 20, n)
@@ -75,8 +72,7 @@ func TestCountingKnowsEveryKind(t *testing.T) {
 	kinds := 0
 	for k := range base.FileKind(base.NumFileKinds) {
 		cnt := wrap.NewCounting(vfs.NewMem())
-		f, err := cnt.Create(base.FileName(k, 1))
-		require.NoError(t, err)
+		f := result.Of(cnt.Create(base.FileName(k, 1)))(t)
 		require.NoError(t, f.Close())
 		require.EqualValues(t, 1, cnt.Snapshot().Of(k).Creates)
 		require.Zero(t, cnt.Snapshot().Other)
@@ -93,18 +89,13 @@ func TestCountingOfFailures(t *testing.T) {
 		return &wrap.Fault{Short: 3}
 	})
 	cnt := wrap.NewCounting(faulty)
-	f, err := cnt.Create("000001.log")
-	require.NoError(t, err)
-	_, err = f.Write([]byte("12345"))
-	require.Error(t, err)
+	f := result.Of(cnt.Create("000001.log"))(t)
+	require.Error(t, result.Err(f.Write([]byte("12345"))))
 	require.Error(t, f.Sync())
-	_, err = f.ReadAt(make([]byte, 5), 0)
-	require.Error(t, err)
+	require.Error(t, result.Err(f.ReadAt(make([]byte, 5), 0)))
 	require.Error(t, f.Close())
-	_, err = cnt.Create("000002.log")
-	require.Error(t, err)
-	_, err = cnt.Open("000001.log")
-	require.Error(t, err)
+	require.Error(t, result.Err(cnt.Create("000002.log")))
+	require.Error(t, result.Err(cnt.Open("000001.log")))
 	require.Error(t, cnt.Remove("000001.log"))
 	require.Error(t, cnt.Rename("000001.log", "000003.log"))
 	require.Equal(t, wrap.Counts{Creates: 1, Writes: 1, WriteBytes: 3, Syncs: 1, Reads: 1, ReadBytes: 3},
@@ -113,8 +104,7 @@ func TestCountingOfFailures(t *testing.T) {
 
 func TestRenameCountsForTheNewName(t *testing.T) {
 	cnt := wrap.NewCounting(vfs.NewMem())
-	f, err := cnt.Create("000005.dbtmp")
-	require.NoError(t, err)
+	f := result.Of(cnt.Create("000005.dbtmp"))(t)
 	require.NoError(t, f.Close())
 	require.NoError(t, cnt.Rename("000005.dbtmp", "CURRENT"))
 	require.EqualValues(t, 1, cnt.Snapshot().Of(base.FileCurrent).Renames)
@@ -127,35 +117,27 @@ func TestObserverSeesEachOperation(t *testing.T) {
 	cnt.Observe(func(op wrap.Op) { seen = append(seen, op) })
 
 	require.NoError(t, cnt.MkdirAll("d"))
-	f, err := cnt.Create("d/a")
-	require.NoError(t, err)
+	f := result.Of(cnt.Create("d/a"))(t)
 	for _, s := range []string{"abc", "de"} {
-		_, err = f.Write([]byte(s))
-		require.NoError(t, err)
+		require.NoError(t, result.Err(f.Write([]byte(s))))
 	}
 	require.NoError(t, f.Sync())
-	_, err = f.ReadAt(make([]byte, 9), 1)
+	_, err := f.ReadAt(make([]byte, 9), 1)
 	require.Equal(t, io.EOF, err)
-	_, err = f.Size()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(f.Size()))
 	require.NoError(t, f.Close())
 	require.NoError(t, cnt.Link("d/a", "d/b"))
 	require.NoError(t, cnt.Rename("d/a", "d/c"))
 	require.NoError(t, cnt.SyncDir("d"))
-	_, err = cnt.List("d")
-	require.NoError(t, err)
-	_, err = cnt.Stat("d/c")
-	require.NoError(t, err)
-	l, err := cnt.Lock("d/LOCK", false)
-	require.NoError(t, err)
+	require.NoError(t, result.Err(cnt.List("d")))
+	require.NoError(t, result.Err(cnt.Stat("d/c")))
+	l := result.Of(cnt.Lock("d/LOCK", false))(t)
 	require.NoError(t, l.Close())
 	_, gone := cnt.Open("d/a")
 	require.Error(t, gone)
 	require.NoError(t, cnt.Remove("d/b"))
-	f, err = cnt.CreateLog("d/log")
-	require.NoError(t, err)
-	_, err = f.Write([]byte("abc"))
-	require.NoError(t, err)
+	f = result.Of(cnt.CreateLog("d/log"))(t)
+	require.NoError(t, result.Err(f.Write([]byte("abc"))))
 	require.NoError(t, f.(vfs.LogFile).Cut())
 
 	require.Equal(t, []wrap.Op{
@@ -187,10 +169,8 @@ func TestObserverSeesEachOperation(t *testing.T) {
 
 func TestCountingFromManyGoroutines(t *testing.T) {
 	cnt := wrap.NewCounting(vfs.NewMem())
-	f, err := cnt.Create("000001.ldb")
-	require.NoError(t, err)
-	_, err = f.Write(make([]byte, 10))
-	require.NoError(t, err)
+	f := result.Of(cnt.Create("000001.ldb"))(t)
+	require.NoError(t, result.Err(f.Write(make([]byte, 10))))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -205,4 +185,40 @@ func TestCountingFromManyGoroutines(t *testing.T) {
 	tables := cnt.Snapshot().Of(base.FileTable)
 	require.EqualValues(t, 2000, tables.Reads)
 	require.EqualValues(t, 20000, tables.ReadBytes)
+}
+
+func freshOS(t *testing.T) (vfs.FS, string) { return vfs.OS, t.TempDir() }
+
+func freshMem(t *testing.T) (vfs.FS, string) {
+	m := vfs.NewMem()
+	require.NoError(t, m.MkdirAll("/some/db"))
+	return m, "/some/db"
+}
+
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fresh func(t *testing.T) (vfs.FS, string)
+	}{
+		{"Counting over OS", func(t *testing.T) (vfs.FS, string) {
+			fsys, dir := freshOS(t)
+			return wrap.NewCounting(fsys), dir
+		}},
+		{"observed Counting over Mem", func(t *testing.T) (vfs.FS, string) {
+			fsys, dir := freshMem(t)
+			c := wrap.NewCounting(fsys)
+			c.Observe(func(wrap.Op) {})
+			return c, dir
+		}},
+		{"Faulty over OS", func(t *testing.T) (vfs.FS, string) {
+			fsys, dir := freshOS(t)
+			return wrap.NewFaulty(fsys, nil), dir
+		}},
+		{"Faulty over Counting over Mem", func(t *testing.T) (vfs.FS, string) {
+			fsys, dir := freshMem(t)
+			return wrap.NewFaulty(wrap.NewCounting(fsys), func(wrap.Op) *wrap.Fault { return nil }), dir
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { vfstest.Run(t, c.fresh) })
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -113,11 +114,9 @@ func TestFailNthFailsOnlyThatOperation(t *testing.T) {
 func TestFailFromFailsAllLaterOperations(t *testing.T) {
 	faulty := wrap.NewFaulty(vfs.NewMem(), wrap.FailFrom(2, syscall.ENOSPC))
 	require.NoError(t, faulty.MkdirAll("d"))
-	f, err := faulty.Create("d/a")
-	require.NoError(t, err)
+	f := result.Of(faulty.Create("d/a"))(t)
 	for range 3 {
-		_, err = f.Write([]byte("abc"))
-		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.ErrorIs(t, result.Err(f.Write([]byte("abc"))), syscall.ENOSPC)
 		require.ErrorIs(t, f.Sync(), syscall.ENOSPC)
 		require.ErrorIs(t, faulty.Remove("d/a"), syscall.ENOSPC)
 	}
@@ -136,20 +135,16 @@ func TestFailedOperationIsNotDone(t *testing.T) {
 	require.Equal(t, "rename a b: vfs: injected fault", err.Error())
 	require.ErrorIs(t, faulty.Link("a", "b"), wrap.ErrInjected)
 	require.ErrorIs(t, faulty.MkdirAll("d"), wrap.ErrInjected)
-	_, err = faulty.Create("c")
-	require.ErrorIs(t, err, wrap.ErrInjected)
-	_, err = faulty.Lock("LOCK", false)
-	require.ErrorIs(t, err, wrap.ErrInjected)
+	require.ErrorIs(t, result.Err(faulty.Create("c")), wrap.ErrInjected)
+	require.ErrorIs(t, result.Err(faulty.Lock("LOCK", false)), wrap.ErrInjected)
 	require.Equal(t, map[string]string{"a": "x"}, vfstest.Tree(t, mem, "."))
 }
 
 func TestFailedSyncMakesNothingDurable(t *testing.T) {
 	mem := vfs.NewMem()
 	faulty := wrap.NewFaulty(mem, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpSync }))
-	f, err := faulty.Create("a")
-	require.NoError(t, err)
-	_, err = f.Write([]byte("abc"))
-	require.NoError(t, err)
+	f := result.Of(faulty.Create("a"))(t)
+	require.NoError(t, result.Err(f.Write([]byte("abc"))))
 	require.ErrorIs(t, f.Sync(), syscall.EIO)
 	require.NoError(t, faulty.SyncDir("."))
 	require.Equal(t, map[string]string{"a": ""}, vfstest.Tree(t, mem.Crash(), "."))
@@ -158,8 +153,7 @@ func TestFailedSyncMakesNothingDurable(t *testing.T) {
 func TestFailedCloseStillClosesTheFile(t *testing.T) {
 	cnt := wrap.NewCounting(vfs.NewMem())
 	faulty := wrap.NewFaulty(cnt, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpClose }))
-	f, err := faulty.Create("a")
-	require.NoError(t, err)
+	f := result.Of(faulty.Create("a"))(t)
 	require.ErrorIs(t, f.Close(), syscall.EIO)
 	require.Zero(t, cnt.Snapshot().Total.OpenFiles)
 }
@@ -190,17 +184,14 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 				}
 				return nil
 			})
-			f, err := faulty.Create("a")
-			require.NoError(t, err)
-			_, err = f.Write([]byte("before"))
-			require.NoError(t, err)
+			f := result.Of(faulty.Create("a"))(t)
+			require.NoError(t, result.Err(f.Write([]byte("before"))))
 			n, err := f.Write([]byte("12345678"))
 			require.ErrorIs(t, err, syscall.ENOSPC)
 			require.Equal(t, "write a: "+syscall.ENOSPC.Error(), err.Error())
 			require.Equal(t, len(c.want)-len("before"), n)
 			require.Equal(t, c.want, vfstest.Tree(t, mem, ".")["a"])
-			_, err = f.Write([]byte("!"))
-			require.NoError(t, err)
+			require.NoError(t, result.Err(f.Write([]byte("!"))))
 			require.Equal(t, []int64{0, 6, int64(len(c.want))}, offsets)
 		})
 	}
@@ -231,8 +222,7 @@ func TestShortReadReturnsItsBytesAndFails(t *testing.T) {
 				}
 				return nil
 			})
-			f, err := faulty.Open("a")
-			require.NoError(t, err)
+			f := result.Of(faulty.Open("a"))(t)
 			b := make([]byte, 6)
 			n, err := f.ReadAt(b, c.at)
 			require.Equal(t, c.want, string(b[:n]))
@@ -256,18 +246,15 @@ func logOf(t *testing.T, hook func(op wrap.Op) *wrap.Fault) (log vfs.LogFile, me
 		}
 		return hook(op)
 	})
-	f, err := faulty.CreateLog("log")
-	require.NoError(t, err)
+	f := result.Of(faulty.CreateLog("log"))(t)
 	return f.(vfs.LogFile), mem, seen
 }
 
 func TestTheHookSeesHowALogIsReserved(t *testing.T) {
 	log, mem, seen := logOf(t, nil)
 	for _, n := range []int{10, 64<<10 - 10, 1, 300 << 10} {
-		_, err := log.Write(make([]byte, n))
-		require.NoError(t, err)
-		info, err := mem.Stat("log")
-		require.NoError(t, err)
+		require.NoError(t, result.Err(log.Write(make([]byte, n))))
+		info := result.Of(mem.Stat("log"))(t)
 		last := (*seen)[len(*seen)-2]
 		if n != 64<<10-10 {
 			require.Equal(t, wrap.OpReserve, last.Kind)
@@ -316,8 +303,7 @@ func TestAFailedReservationAppendsNothing(t *testing.T) {
 		}
 		require.Equal(t, c.attempts, attempts, "without space, the least is tried")
 		full = false
-		_, err = log.Write([]byte("0123456789"))
-		require.NoError(t, err)
+		require.NoError(t, result.Err(log.Write([]byte("0123456789"))))
 		require.Equal(t, "0123456789", vfstest.Content(t, log))
 	}
 }
@@ -342,12 +328,10 @@ func TestAShortWriteToALogHasNoHead(t *testing.T) {
 
 func TestAFailedCutLeavesTheZeros(t *testing.T) {
 	log, mem, _ := logOf(t, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpCut }))
-	_, err := log.Write([]byte("a"))
-	require.NoError(t, err)
-	err = log.Cut()
+	require.NoError(t, result.Err(log.Write([]byte("a"))))
+	err := log.Cut()
 	require.ErrorIs(t, err, syscall.EIO)
 	require.Equal(t, "cut log: "+syscall.EIO.Error(), err.Error())
-	info, err := mem.Stat("log")
-	require.NoError(t, err)
+	info := result.Of(mem.Stat("log"))(t)
 	require.EqualValues(t, 64<<10, info.Size())
 }
