@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"compress/flate"
 	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n bytes of zeros or somewhat more.
@@ -17,12 +20,10 @@ func bomb(t testing.TB, kind uint8, n int) []byte {
 	if kind == Zlib {
 		out.Write([]byte{0x78, 0x9c})
 	}
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	require.NoError(t, err)
+	w := result.Of(flate.NewWriter(&out, flate.BestCompression))(t)
 	const step = 1 << 16
 	start := out.Len()
-	_, err = w.Write(make([]byte, step))
-	require.NoError(t, err)
+	require.NoError(t, result.Err(w.Write(make([]byte, step))))
 	require.NoError(t, w.Flush())
 	// A flushed chunk begins and ends with whole bytes, and can be repeated.
 	chunk := bytes.Clone(out.Bytes()[start:])
@@ -91,14 +92,12 @@ func TestBlocksAreStoredAndRead(t *testing.T) {
 		stored, as, err := Append([]byte("before"), block, kind)
 		require.NoError(t, err)
 		require.Equal(t, kind, as)
-		got, err := Decode(kind, stored[len("before"):], nil, "block")
-		require.NoError(t, err)
+		got := result.Of(Decode(kind, stored[len("before"):], nil, "block"))(t)
 		require.Equal(t, block, got)
 	}
 	_, _, err := Append(nil, block, Deflate)
 	require.ErrorContains(t, err, "compression kind 4 cannot be written")
-	_, err = Decode(77, block, nil, "block")
-	require.ErrorContains(t, err, "compression kind 77 is unknown")
+	require.ErrorContains(t, result.Err(Decode(77, block, nil, "block")), "compression kind 77 is unknown")
 	stored, as, err := Append(nil, []byte{1, 2, 3}, Snappy)
 	require.NoError(t, err)
 	require.Equal(t, None, as, "it saves nothing")
@@ -111,4 +110,62 @@ func TestSizedKeepsMemoryOfItsSize(t *testing.T) {
 	require.Len(t, Sized(small, 101), 101)
 	require.NotSame(t, &large[0], &Sized(large, MaxScratch)[0], "a quarter of it")
 	require.Same(t, &large[0], &Sized(large, MaxScratch+1)[0])
+}
+
+func TestLargeBuffersAreKeptForLargeBlocks(t *testing.T) {
+	require.Equal(t, []int{bits.Len(MaxScratch), bits.Len(MaxLarge)}, []int{firstLarge, lastLarge})
+	small := make([]byte, 10, MaxScratch)
+	require.Same(t, &small[0], &KeepLarge(small)[0])
+	require.Nil(t, KeepLarge(nil))
+	require.Nil(t, KeepLarge(make([]byte, MaxScratch+1)))
+	require.Nil(t, KeepLarge(make([]byte, MaxLarge+1)), "too large to be kept")
+	require.Nil(t, KeepLarge(make([]byte, MaxLarge)))
+	for _, n := range []int{0, 10, MaxScratch, MaxScratch + 1, 1 << 20, MaxLarge, MaxLarge + 1} {
+		got := Large(small, n)
+		if n <= MaxScratch || n > MaxLarge {
+			require.Same(t, &small[0], &got[0])
+		} else if cap(got) > MaxScratch { // the garbage collector may have freed what was kept
+			require.GreaterOrEqual(t, cap(got), n)
+			require.Nil(t, KeepLarge(got))
+		}
+	}
+}
+
+// partlyRandom returns n bytes whose last part, of the given share, is zeros.
+func partlyRandom(n int, share float64) []byte {
+	var seed [32]byte
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8(seed).Read(b[:int(float64(n)*(1-share))]) // it never fails
+	return b
+}
+
+// A large block is compressed piece by piece, with the same result as in one piece.
+func TestALargeBlockIsStoredLikeASmallOne(t *testing.T) {
+	for _, n := range []int{0, 1, 17, snappyPiece - 3, snappyPiece, snappyPiece + 5, 1 << 20, 3<<20 + 77} {
+		for _, share := range []float64{0, 0.1, 0.5, 1} {
+			t.Run(fmt.Sprintf("%d bytes/%v saved", n, share), func(t *testing.T) {
+				value := partlyRandom(n, share)
+				block := Parts{[]byte("head"), []byte("k"), value, nil, []byte("tail")}
+				whole := bytes.Join(block, nil)
+				for _, kind := range []uint8{None, Snappy, Zstd} {
+					want, wantKind, err := Append(nil, whole, kind)
+					require.NoError(t, err)
+					stored := result.Of(CompressParts(block, kind))(t)
+					if kind == Zstd && n >= snappyPiece && share < 0.3 { // near the eighth the two may differ
+						continue
+					}
+					require.Equal(t, wantKind, stored.Kind)
+					got := bytes.Join(stored.Parts, nil)
+					if kind != Zstd {
+						require.True(t, bytes.Equal(want, got))
+					}
+					plain := result.Of(Decode(stored.Kind, got, nil, "block"))(t)
+					require.True(t, bytes.Equal(whole, plain))
+					stored.Release()
+				}
+			})
+		}
+	}
+	_, err := CompressParts(Parts{make([]byte, 1<<20)}, 9)
+	require.ErrorContains(t, err, "compression kind 9 cannot be written")
 }

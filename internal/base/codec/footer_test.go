@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -17,8 +18,7 @@ func TestAFooterIsDecodedAsItWasWritten(t *testing.T) {
 	b := f.Append([]byte("data"))[4:]
 	require.Len(t, b, FooterLen)
 	size := f.Index.End() + FooterLen
-	decoded, err := DecodeFooter(b, size)
-	require.NoError(t, err)
+	decoded := result.Of(DecodeFooter(b, size))(t)
 	require.Equal(t, f, decoded)
 
 	for name, c := range map[string]struct {
@@ -87,19 +87,17 @@ func TestTablesOfOtherEnginesAreNamed(t *testing.T) {
 		"f7cff485b741e288": "RocksDB",
 		"f09faab3f09faab3": "Pebble",
 	} {
-		b, err := hex.DecodeString(end)
-		require.NoError(t, err)
+		b := result.Of(hex.DecodeString(end))(t)
 		b = append(make([]byte, FooterLen-len(b)), b...)
 		got, known := TableEngine(b)
 		require.True(t, known)
 		require.Equal(t, engine, got)
-		_, err = DecodeFooter(b, 1000)
+		_, err := DecodeFooter(b, 1000)
 		require.ErrorIs(t, err, base.ErrForeign)
 		require.NotErrorIs(t, err, base.ErrCorruption)
 		require.ErrorContains(t, err, "a table of "+engine)
 		b[FooterLen-1] ^= 1
-		_, err = DecodeFooter(b, 1000)
-		require.ErrorIs(t, err, base.ErrCorruption, "one flipped bit is damage")
+		require.ErrorIs(t, result.Err(DecodeFooter(b, 1000)), base.ErrCorruption, "one flipped bit is damage")
 	}
 	_, known := TableEngine(make([]byte, FooterLen))
 	require.False(t, known)

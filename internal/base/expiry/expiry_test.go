@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // A worked example of docs/format.md.
@@ -158,8 +160,7 @@ func TestDeadlines(t *testing.T) {
 		{time.Unix(1<<60, 0), math.MaxInt64, MaxTime},
 	} {
 		p := New([][]byte{[]byte("p")}, func() time.Time { return c.now })
-		sealed, err := p.Seal(nil, []byte("p1"), []byte("v"), c.ttl)
-		require.NoError(t, err)
+		sealed := result.Of(p.Seal(nil, []byte("p1"), []byte("v"), c.ttl))(t)
 		got, ok := Decode(sealed)
 		require.True(t, ok)
 		require.Equal(t, c.want, got, "%v from %v", c.ttl, c.now)
@@ -168,8 +169,7 @@ func TestDeadlines(t *testing.T) {
 	p := New([][]byte{[]byte("p")}, c.read)
 	p.Now()
 	c.set(at(8000))
-	sealed, err := p.Seal(nil, []byte("p1"), nil, time.Second)
-	require.NoError(t, err)
+	sealed := result.Of(p.Seal(nil, []byte("p1"), nil, time.Second))(t)
 	got, _ := Decode(sealed)
 	require.EqualValues(t, 10000, got, "from the time of the store, not of the clock")
 }
@@ -178,17 +178,14 @@ func TestValuesAreSealedAndOpened(t *testing.T) {
 	c := &clock{now: at(5000)}
 	p := New([][]byte{[]byte("p")}, c.read)
 	value := []byte("v")
-	plain, err := p.Seal(nil, []byte("k"), value, 0)
-	require.NoError(t, err)
+	plain := result.Of(p.Seal(nil, []byte("k"), value, 0))(t)
 	require.Same(t, &value[0], &plain[0], "not copied")
 	opened, alive, err := p.Open([]byte("k"), value, 0)
 	require.NoError(t, err)
 	require.True(t, alive)
 	require.Same(t, &value[0], &opened[0])
-	lasting, err := p.Seal(nil, []byte("p"), value, 0)
-	require.NoError(t, err)
-	short, err := p.Seal(nil, []byte("p"), value, time.Second)
-	require.NoError(t, err)
+	lasting := result.Of(p.Seal(nil, []byte("p"), value, 0))(t)
+	short := result.Of(p.Seal(nil, []byte("p"), value, time.Second))(t)
 	_, ok := p.Deadline([]byte("p"), lasting)
 	require.False(t, ok)
 	deadline, ok := p.Deadline([]byte("p"), short)
@@ -227,6 +224,79 @@ func TestWhatCannotBeSealedIsRefused(t *testing.T) {
 	require.ErrorContains(t, CheckTTL(0), "it must be positive")
 	_, err = p.Seal(nil, []byte("p"), nil, time.Second)
 	require.ErrorContains(t, err, "Options.Expiry.Clock returned 0001-01-01 00:00:00 +0000 UTC; it must be after 1970")
-	_, err = p.Seal(nil, []byte("p"), nil, 0)
-	require.NoError(t, err, "a value that does not expire needs no clock")
+	require.NoError(t, result.Err(p.Seal(nil, []byte("p"), nil, 0)), "a value that does not expire needs no clock")
+}
+
+// A store that recorded prefixes gets only those that are for more keys.
+func TestPrefixesAreJoined(t *testing.T) {
+	bytesOf := func(all ...string) (prefixes [][]byte) {
+		for _, s := range all {
+			prefixes = append(prefixes, []byte(s))
+		}
+		return prefixes
+	}
+	for _, c := range []struct{ recorded, asked, all, added [][]byte }{
+		{bytesOf("b"), nil, bytesOf("b"), nil},
+		{nil, bytesOf("b", "a"), bytesOf("a", "b"), bytesOf("a", "b")},
+		{bytesOf("b"), bytesOf("b", "b/c"), bytesOf("b"), nil},
+		{bytesOf("b/c", "d"), bytesOf("b", "e"), bytesOf("b", "d", "e"), bytesOf("b", "e")},
+		{bytesOf("b"), bytesOf(""), bytesOf(""), bytesOf("")},
+	} {
+		all, added := Join(c.recorded, c.asked)
+		require.Equal(t, c.all, all)
+		require.Equal(t, c.added, added)
+	}
+}
+
+func TestTimesToLiveOfABatch(t *testing.T) {
+	var a, b TTLs
+	require.NoError(t, a.Add(0, time.Second))
+	a.AddUntil(2, 77)
+	require.ErrorContains(t, b.Add(1, -time.Second), "must be positive")
+	a.Append(5, b)
+	all := a
+	for entry, want := range []entryTTL{{ttl: time.Second}, {}, {until: 77}, {}, {}, {}, {ttl: -time.Second}, {}} {
+		ttl, until := all.Next(entry)
+		require.Equal(t, want.ttl, ttl, "entry %d", entry)
+		if want.until > 0 {
+			require.Equal(t, want.until, until, "entry %d", entry)
+		} else {
+			require.Equal(t, uint64(Never), until, "entry %d", entry)
+		}
+	}
+	require.Len(t, a, 3, "Next is called on a copy")
+}
+
+func TestTimesAreCompared(t *testing.T) {
+	require.EqualValues(t, 3, Earlier(3, 5))
+	require.EqualValues(t, 3, Earlier(5, 3))
+	require.EqualValues(t, 3, Earlier(Never, 3))
+	require.EqualValues(t, 3, Earlier(3, Never))
+	require.EqualValues(t, Never, Earlier(Never, Never))
+	require.Equal(t, 2*time.Millisecond, Remaining(5, 3))
+	require.Zero(t, Remaining(Never, 3), "for ever")
+	require.Zero(t, Remaining(3, 5), "it is over")
+	require.Greater(t, Remaining(MaxTime, 0), time.Duration(math.MaxInt64/2))
+}
+
+func TestWhatAPolicyDoesWithAPut(t *testing.T) {
+	p := New([][]byte{[]byte("s/")}, func() time.Time { return time.UnixMilli(1000) })
+	require.NoError(t, p.CheckPut([]byte("s/a"), time.Second))
+	require.ErrorContains(t, p.CheckPut([]byte("s/a"), 0), "must be positive")
+	require.ErrorContains(t, p.CheckPut([]byte("t/a"), time.Second), "under none of Options.Expiry.Prefixes")
+
+	require.Equal(t, "v", string(p.SealUntil(nil, []byte("t/a"), []byte("v"), 77)))
+	sealed := p.SealUntil(nil, []byte("s/a"), []byte("v"), 77)
+	at, ok := p.Deadline([]byte("s/a"), sealed)
+	require.True(t, ok)
+	require.EqualValues(t, 77, at)
+	deadline, keys := p.ForTables()
+	at, ok = deadline([]byte("s/a"), sealed)
+	require.True(t, ok && at == 77 && keys == p.Sum())
+	deadline, keys = (*Policy)(nil).ForTables()
+	require.True(t, deadline == nil && keys == 0)
+
+	p.CountHidden(3)
+	require.EqualValues(t, 3, p.Hidden())
+	require.Zero(t, (*Policy)(nil).Hidden())
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // advised counts the bytes between two addresses that are advised to use large pages, the flag
@@ -21,8 +23,7 @@ func advised(t *testing.T, from, to uintptr) (n uintptr) {
 	var start, end uintptr
 	for line := range bytes.Lines(text) {
 		if fields := bytes.Fields(line); !bytes.HasSuffix(fields[0], []byte(":")) {
-			_, err := fmt.Sscanf(string(fields[0]), "%x-%x", &start, &end)
-			require.NoError(t, err)
+			require.NoError(t, result.Err(fmt.Sscanf(string(fields[0]), "%x-%x", &start, &end)))
 		} else if low, high := max(start, from), min(end, to); low < high && bytes.HasPrefix(line, []byte("VmFlags:")) && bytes.Contains(line, []byte(" hg")) {
 			n += high - low
 		}
