@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 )
 
 // newLoad returns a store and a load.
 func newLoad(t *testing.T) (*store, *Loader) {
 	s := newStore(t)
-	l, err := s.NewLoader("load", "here")
-	require.NoError(t, err)
+	l := result.Of(s.NewLoader("load", "here"))(t)
 	return s, l
 }
 
@@ -48,8 +48,7 @@ func TestACommitInstallsDurableTablesWhileNoWriterWrites(t *testing.T) {
 	require.NotEmpty(t, s.files(".dbtmp"))
 	require.Empty(t, s.files(".ldb"))
 	s.requireValue(5, nil, "")
-	info, err := l.Commit()
-	require.NoError(t, err)
+	info := result.Of(l.Commit())(t)
 	require.Equal(t, []string{
 		"flush", "clear level 0", "lead", "flush the rest", "hold", "place", "apply", "advance true", "release", "schedule",
 	}, s.calls)
@@ -119,8 +118,7 @@ func TestAnOvertakenLoadIsAdopted(t *testing.T) {
 	for _, transaction := range []bool{false, true} {
 		s := newStore(t)
 		s.put("old", 0, 299)
-		first, err := s.NewLoader("load", "here")
-		require.NoError(t, err)
+		first := result.Of(s.NewLoader("load", "here"))(t)
 		commit := first.Commit
 		if transaction {
 			tx := newTransaction(t, s)
@@ -129,16 +127,13 @@ func TestAnOvertakenLoadIsAdopted(t *testing.T) {
 		} else {
 			add(t, first, 300)
 		}
-		second, err := s.NewLoader("load", "here")
-		require.NoError(t, err)
+		second := result.Of(s.NewLoader("load", "here"))(t)
 		require.Greater(t, second.run.seq, first.run.seq)
 		require.NoError(t, second.Put(tabletest.Key(5), []byte("of the second load")))
-		_, err = second.Commit()
-		require.NoError(t, err)
+		require.NoError(t, result.Err(second.Commit()))
 		overtaken := s.lastSeq
 		s.requireValue(5, nil, "of the second load")
-		info, err := commit()
-		require.NoError(t, err)
+		info := result.Of(commit())(t)
 		require.GreaterOrEqual(t, info.Entries, uint64(300))
 		require.Positive(t, info.Bytes)
 		require.Greater(t, s.lastSeq, overtaken)
@@ -196,8 +191,7 @@ func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
 			s.put("meanwhile", 0, maxCrowd-1)
 		}
 	}
-	info, err := l.Commit()
-	require.NoError(t, err)
+	info := result.Of(l.Commit())(t)
 	require.Equal(t, 1, s.cleared)
 	require.Equal(t, maxCrowd, info.Tables[0], "the tables stay in level 0 for now")
 	s.requireValue(3, nil, "a value of 27")
@@ -259,9 +253,7 @@ func TestALoadWithoutEntriesInstallsNothing(t *testing.T) {
 	}
 	s := newStore(t)
 	next := s.Set.NextFileNum()
-	files, err := s.rename(nil, base.FileTable, false)
-	require.NoError(t, err)
-	require.Empty(t, files)
+	require.Empty(t, result.Of(s.rename(nil, base.FileTable, false))(t))
 	require.Equal(t, next, s.Set.NextFileNum())
 }
 
@@ -321,4 +313,92 @@ func TestALoadRefusesCallsFromAListenerOfItsCommit(t *testing.T) {
 	require.NoError(t, runLoad(l))
 	require.Equal(t, base.ErrInListener, put)
 	require.Equal(t, base.ErrInListener, closed)
+}
+
+// newTransaction returns a transaction that writes a table for about each 16 KiB.
+func newTransaction(t *testing.T, s *store) *Transaction {
+	tx := result.Of(s.NewTransaction("transaction", "here", 16<<10))(t)
+	return tx
+}
+
+// writeAll writes n keys in an order that is not that of the keys, and deletes one more.
+func writeAll(t *testing.T, tx *Transaction, n int) {
+	t.Helper()
+	for i := range n {
+		i = i * 7 % n
+		require.NoError(t, tx.Put(tabletest.Key(i), []byte("replaced")))
+		require.NoError(t, tx.Put(tabletest.Key(i), fmt.Appendf(nil, "a value of %d", i*i*i)))
+	}
+}
+
+func TestATransactionThatFitsInMemoryIsABatch(t *testing.T) {
+	s := newStore(t)
+	tx := newTransaction(t, s)
+	require.NoError(t, tx.Put([]byte("b"), []byte("1")))
+	require.NoError(t, tx.Put([]byte("a"), []byte("2")))
+	require.NoError(t, tx.Put([]byte("b"), []byte("3")))
+	require.NoError(t, tx.Delete([]byte("c")))
+	require.False(t, tx.Spilled())
+	var b batch.Batch
+	tx.Batch(&b)
+	require.Equal(t, []string{"1 a2", "1 b3", "2 c"}, writes(&b))
+	require.NoError(t, tx.Close())
+	require.Empty(t, s.loads)
+	s.requireOnlyTables(0)
+}
+
+func TestALargeTransactionIsCommittedAtOneMoment(t *testing.T) {
+	s := newStore(t)
+	s.put("before", numbers(0, 300)...)
+	tx := newTransaction(t, s)
+	writeAll(t, tx, 300)
+	require.NoError(t, tx.Delete(tabletest.Key(17)))
+	require.True(t, tx.Spilled())
+	s.requireValue(5, nil, "before")
+	at := s.snapshots.Open(&s.finder.Current, nil)
+	info := result.Of(tx.Commit())(t)
+	require.Positive(t, info.Tables[0], "the tables overlap each other")
+	for n := range 300 {
+		want := fmt.Sprintf("a value of %d", n*n*n)
+		if n == 17 {
+			want = ""
+		}
+		s.requireValue(n, nil, want)
+		s.requireValue(n, &at, "before")
+	}
+	require.Equal(t, base.ErrClosed, tx.Put([]byte("a"), nil))
+	require.Empty(t, s.files(".dbtmp"))
+}
+
+// While an iterator reads the tables they keep their temporary names, and the store has links.
+func TestAnIteratorKeepsTheTablesOfATransaction(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		s := newStore(t)
+		tx := newTransaction(t, s)
+		writeAll(t, tx, 300)
+		view := tx.View(true)
+		view.Tables.Ref()
+		temporary := len(s.files(".dbtmp"))
+		require.Positive(t, temporary)
+		if commit {
+			require.NoError(t, result.Err(tx.Commit()))
+			require.GreaterOrEqual(t, len(s.files(".ldb")), temporary)
+		} else {
+			require.NoError(t, tx.Close())
+		}
+		require.GreaterOrEqual(t, len(s.files(".dbtmp")), temporary)
+		view.Tables.Unref()
+		require.Empty(t, s.files(".dbtmp"))
+	}
+}
+
+func TestATransactionHasAsManyWritesAsNumbers(t *testing.T) {
+	s := newStore(t)
+	tx := newTransaction(t, s)
+	tx.overflow = tx.l.run.seq + 3
+	for range 3 {
+		require.NoError(t, tx.Put([]byte("a"), nil))
+	}
+	require.ErrorContains(t, tx.Put([]byte("a"), nil), "has 3 writes, as many as are supported")
+	require.NoError(t, tx.Close())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -270,8 +271,7 @@ func (s *store) requireValue(n int, at *lookup.At, want string) {
 func (s *store) files(suffix string) (names []string) { return filesOf(s.t, s.fs, suffix) }
 
 func filesOf(t *testing.T, fs *vfs.Mem, suffix string) (names []string) {
-	all, err := fs.List("dir")
-	require.NoError(t, err)
+	all := result.Of(fs.List("dir"))(t)
 	for _, name := range all {
 		if strings.HasSuffix(name, suffix) {
 			names = append(names, name)

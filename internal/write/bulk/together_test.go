@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
@@ -195,8 +197,7 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	o := storetest.Options(mem)
 	o.Tables.Compression, o.Compaction.MaxConcurrent = db.NoCompression, 3
 	d := storetest.Open(t, o)
-	follower, err := db.OpenFollower("db", storetest.Options(mem))
-	require.NoError(t, err)
+	follower := result.Of(db.OpenFollower("db", storetest.Options(mem)))(t)
 	defer follower.Close()
 	w := &groupWorkload{d: d, fs: mem}
 	var writers, readers sync.WaitGroup
@@ -246,15 +247,14 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	close(ended)
 	readers.Wait()
 	t.Logf("%d tables linked, %d rewritten, %d ingests cancelled", w.linked.Load(), w.rewritten.Load(), w.cancelled.Load())
-	_, err = follower.Ingest(context.Background(), []string{"in/none"}, nil)
+	_, err := follower.Ingest(context.Background(), []string{"in/none"}, nil)
 	require.Equal(t, db.ErrReadOnly, err)
 	loads := d.Metrics().Loads
 	require.Greater(t, loads.Tables, loads.Count)
 	require.NoError(t, follower.Refresh(context.Background()))
 	require.NoError(t, wholeGroups(follower))
 	require.NoError(t, wholeGroups(d))
-	report, err := d.Check(context.Background())
-	require.NoError(t, err)
+	report := result.Of(d.Check(context.Background()))(t)
 	require.Empty(t, report.Faults)
 	require.Empty(t, fixture.Names(t, mem, base.FileTemp))
 }
@@ -284,4 +284,27 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 		storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
 	}
 	storetest.RequireValue(t, d, fixture.Key(n), []byte("during"))
+}
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
+
+// BenchmarkDeleteRangeWithAnOpenSnapshot deletes a range of 1,000 keys, which has tables of its own, while a snapshot
+// is open.
+func BenchmarkDeleteRangeWithAnOpenSnapshot(b *testing.B) {
+	d := result.Of(db.Open("db", &db.Options{FS: vfs.NewMem()}))(b)
+	defer d.Close()
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		l := result.Of(d.NewLoader())(b)
+		for n := range 1_000 {
+			require.NoError(b, l.Put(fmt.Appendf(nil, "%08d/%04d", i, n), []byte("value")))
+		}
+		require.NoError(b, l.Commit())
+		s := d.NewSnapshot()
+		b.StartTimer()
+		require.NoError(b, d.DeleteRange(b.Context(), fmt.Appendf(nil, "%08d/", i), fmt.Appendf(nil, "%08d0", i), nil))
+		b.StopTimer()
+		require.NoError(b, s.Close())
+		b.StartTimer()
+	}
 }
