@@ -25,6 +25,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
@@ -81,8 +82,7 @@ func open(t testing.TB, c config) *store {
 	}
 	s.set = manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle})
 	s.Committer = New(s.options(c))
-	w, err := s.CreateLog(s.set.NewFileNum())
-	require.NoError(t, err)
+	w := result.Of(s.CreateLog(s.set.NewFileNum()))(t)
 	start := Start{Log: w, LogNum: 1, LastSeq: 10, Store: Store{Set: s.set, Compactions: s.compactions()}}
 	if c.change != nil {
 		c.change(&start)
@@ -242,15 +242,12 @@ type entry struct {
 // logged returns the entries of the logs of a directory, and checks the preambles and the order of the numbers.
 func logged(t testing.TB, fsys vfs.FS) (all []entry) {
 	t.Helper()
-	names, err := fsys.List("dir")
-	require.NoError(t, err)
+	names := result.Of(fsys.List("dir"))(t)
 	slices.Sort(names)
 	last := uint64(10)
 	for _, name := range names {
-		f, err := fsys.Open(filepath.Join("dir", name))
-		require.NoError(t, err)
-		size, err := f.Size()
-		require.NoError(t, err)
+		f := result.Of(fsys.Open(filepath.Join("dir", name)))(t)
+		size := result.Of(f.Size())(t)
 		log := wal.NewReader(f, size, wal.ReaderOptions{Last: true})
 		for {
 			record, err := log.Next()
@@ -274,8 +271,7 @@ func logged(t testing.TB, fsys vfs.FS) (all []entry) {
 
 func appendEntries(t testing.TB, all []entry, record []byte) []entry {
 	t.Helper()
-	r, err := batch.NewReader(record)
-	require.NoError(t, err)
+	r := result.Of(batch.NewReader(record))(t)
 	for {
 		_, k, v, seq, ok, err := r.Next()
 		require.NoError(t, err)

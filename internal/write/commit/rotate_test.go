@@ -18,12 +18,12 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // logs returns the numbers of the logs.
 func (s *store) logs() (nums []uint64) {
-	names, err := s.mem.List("dir")
-	require.NoError(s.t, err)
+	names := result.Of(s.mem.List("dir"))(s.t)
 	for _, name := range names {
 		kind, num, ok := base.ParseFileName(name)
 		require.True(s.t, ok && kind == base.FileLog, name)
@@ -117,8 +117,7 @@ func TestAFailedRotationEndsTheWrites(t *testing.T) {
 			s := open(t, config{})
 			require.NoError(t, s.put(0, WithSystem))
 			s.faults.On(failing(syscall.EIO, isLogOf(kind, 1)))
-			_, err := s.Rotate()
-			require.ErrorIs(t, err, syscall.EIO)
+			require.ErrorIs(t, result.Err(s.Rotate()), syscall.EIO)
 			s.faults.Heal()
 			require.ErrorIs(t, s.put(1, WithSystem), base.ErrReadOnly)
 			require.Equal(t, []uint64{1}, s.logs())
@@ -157,9 +156,7 @@ func TestAPanicAtEachPointOfARotationEndsTheWrites(t *testing.T) {
 
 func TestAnEmptyMemtableIsReplacedAndNotRotated(t *testing.T) {
 	s := open(t, config{})
-	waiting, err := s.Rotate()
-	require.NoError(t, err)
-	require.Empty(t, waiting)
+	require.Empty(t, result.Of(s.Rotate())(t))
 	small := s.state().Mem
 	require.NoError(t, s.Put(base.KindSet, key(0), make([]byte, 17<<10), OnDisk))
 	require.NotSame(t, small, s.state().Mem)
@@ -256,11 +253,9 @@ func (s *store) enlarge() {
 // openShared returns a store whose memory is shared with another one, and the memory of that one.
 func openShared(t *testing.T, hook func(op wrap.Op) *wrap.Fault) (s *store, other *share.Memory) {
 	r := share.New(share.Options{MaxStores: 8, MaxOpenFiles: 100, MemtableSize: 1 << 20, MaxMerges: 1})
-	part, err := r.Join()
-	require.NoError(t, err)
+	part := result.Of(r.Join())(t)
 	t.Cleanup(part.Leave)
-	second, err := r.Join()
-	require.NoError(t, err)
+	second := result.Of(r.Join())(t)
 	t.Cleanup(second.Leave)
 	return open(t, config{
 		hook: hook, limits: Limits{MemtableSize: 100 << 10, MaxMemtables: 2, L0Slowdown: 8, L0Stop: 12},
@@ -365,11 +360,9 @@ func TestAnErrorAtEveryOperationOfAFlushForAnotherStore(t *testing.T) {
 func TestARotationBeginsANewLog(t *testing.T) {
 	s := open(t, config{})
 	require.NoError(t, s.put(0, WithSystem))
-	waiting, err := s.Rotate()
-	require.NoError(t, err)
+	waiting := result.Of(s.Rotate())(t)
 	require.Len(t, waiting, 1)
-	names, err := s.mem.List("dir")
-	require.NoError(t, err)
+	names := result.Of(s.mem.List("dir"))(t)
 	require.Equal(t, "000001.log 000002.log", strings.Join(names, " "))
 	mem, next := s.NextToFlush()
 	require.Same(t, waiting[0], mem)
@@ -381,8 +374,7 @@ func TestALogThatWasReplacedIsNotKept(t *testing.T) {
 	s := open(t, config{})
 	first := weak.Make(s.log.w)
 	require.NoError(t, s.put(0, WithSystem))
-	_, err := s.Rotate()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(s.Rotate()))
 	runtime.GC()
 	require.Nil(t, first.Value())
 }
