@@ -1,78 +1,98 @@
 package pick
 
 import (
+	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
-// expiring is file with a time at which its values expire, and the sequence number of its entries.
-func expiring(num uint64, smallest, largest string, expiry uint64) *manifest.FileMeta {
-	f := file(num, smallest, largest, 1000)
-	f.SetCounts(&manifest.TableCounts{Entries: 10, Expiry: expiry})
-	f.Seqs.Store(&manifest.SeqRange{Smallest: num, Largest: num, Known: true})
-	return f
+func TestTheTablesWithTheMostGarbageAreCollected(t *testing.T) {
+	s := manifest.New(manifest.SetOptions{Cmp: base.Bytewise})
+	e := &manifest.Edit{Added: []manifest.LevelFile{{Level: 0, File: file(4, "a", "b", 1)}}}
+	for i := range uint64(10) { // table 10+i has i tenths of garbage
+		f := file(10+i, "a", "z", 10<<20)
+		f.SetValueBytes(20 << 20)
+		e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: f})
+		e.Values = append(e.Values, manifest.ValueDelta{ID: 10 + i, File: 10 + i, Live: int64((20 << 20) / 10 * (10 - i))})
+	}
+	applied := result.Of(s.Current().Apply(e))(t)
+	v := From(applied)
+	size, garbage := v.ValueBytes()
+	require.EqualValues(t, 100<<20, size)
+	require.InDelta(t, 45<<20, garbage, 100)
+	o := Options{MaxLevelBase: 10 << 20, L0Trigger: 4}
+	nums := func(c *Compaction) (nums []uint64) {
+		require.NotNil(t, c)
+		require.Equal(t, manifest.ValuesLevel, c.Level)
+		for _, f := range c.Inputs {
+			nums = append(nums, f.Num)
+		}
+		return nums
+	}
+	require.Equal(t, []uint64{19, 18, 17, 16, 15, 14, 13, 12}, nums(v.Next(o)))
+	require.Nil(t, v.pickValues(46, o), "less is garbage")
+	o.NoValues = true
+	require.Nil(t, v.Next(o), "a collection has failed a moment ago")
+	o.NoValues = false
+	o.MaxLevelBase = 8 * 46 << 20
+	require.Nil(t, v.pickValues(garbageDue, o), "it is not worth it")
+	o.MaxLevelBase = 10 << 20
+	v.ValueTableOf(19).Compacting = true
+	require.Equal(t, []uint64{18, 17, 16, 15, 14, 13, 12}, nums(v.Next(o)))
+	o.Running = []*Compaction{{Version: v.Version, Level: manifest.ValuesLevel, OutputLevel: manifest.ValuesLevel, Inputs: []*manifest.FileMeta{v.ValueTableOf(19)}}}
+	require.Nil(t, v.Next(o), "one at a time")
+	require.Zero(t, v.GarbageLoad(nil, 0))
 }
 
-func TestPickRemovesExpiredTables(t *testing.T) {
-	o := Options{L0Trigger: 4, MaxLevelBase: 1 << 30, TableSize: 8000, Expired: func(f *manifest.FileMeta) bool {
-		c := f.Counts()
-		return c != nil && c.Expiry > 0 && c.Expiry <= 100
-	}}
-	busy, doubtful := expiring(1, "a", "c", 5), expiring(3, "a", "c", 5)
-	busy.Compacting = true
-	doubtful.Seqs.Store(&manifest.SeqRange{Smallest: 0, Largest: 9, Known: true})
-	cases := []struct {
-		name   string
-		levels map[int][]*manifest.FileMeta
-		want   []uint64 // nil if nothing is picked
-		level  int
-	}{
-		{"all of a level that have expired, and no others",
-			map[int][]*manifest.FileMeta{6: {expiring(1, "a", "c", 100), expiring(2, "d", "f", 101), expiring(3, "g", "h", 7)}}, []uint64{3, 1}, 6},
-		{"nothing that does not expire, or was not counted",
-			map[int][]*manifest.FileMeta{6: {expiring(1, "a", "c", 0), file(2, "d", "f", 1000)}}, nil, 0},
-		{"the deepest level first",
-			map[int][]*manifest.FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "b", "d", 5)}}, []uint64{1}, 6},
-		{"not above older entries that have not expired",
-			map[int][]*manifest.FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "c", "d", 500)}}, nil, 0},
-		{"above tables of other keys",
-			map[int][]*manifest.FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "d", "e", 500)}}, []uint64{2}, 5},
-		{"below newer entries",
-			map[int][]*manifest.FileMeta{0: {expiring(3, "a", "c", 500)}, 6: {expiring(1, "a", "c", 5)}}, []uint64{1}, 6},
-		{"not while it is compacted",
-			map[int][]*manifest.FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {busy}}, nil, 0},
-		{"level 0: the oldest with all that follow",
-			map[int][]*manifest.FileMeta{0: {expiring(1, "a", "c", 5), expiring(2, "a", "c", 5), expiring(3, "a", "c", 500), expiring(4, "a", "c", 5)}}, []uint64{1, 2}, 0},
-		{"level 0: above other keys",
-			map[int][]*manifest.FileMeta{0: {expiring(1, "a", "c", 500), expiring(2, "d", "e", 5)}}, []uint64{2}, 0},
-		{"level 0 out of order: only if all that overlap have expired before",
-			map[int][]*manifest.FileMeta{0: {doubtful, expiring(2, "a", "c", 500), expiring(4, "x", "y", 5)}}, []uint64{4}, 0},
-		{"not next to a neighbor that may have older versions of the last key",
-			map[int][]*manifest.FileMeta{6: {expiring(1, "a", "c", 5), neighbor(2, "c", "f")}}, nil, 0},
+// A table of level 0 may overlap all others: some of them are enough for an estimate.
+func TestTombstonesOverManyTablesAreEstimated(t *testing.T) {
+	levels := map[int][]*manifest.FileMeta{0: {deleted(1, "a", "zzzz", 10_000, 1000, 0)}}
+	for i := range 500 {
+		k := string([]byte{byte('a' + i/20), byte('a' + i%20)})
+		levels[6] = append(levels[6], deleted(uint64(i+2), k, k+"a", 100, 0, 1))
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			picked := newPicker(t, c.levels).Next(o)
-			if c.want == nil {
-				require.False(t, picked != nil && picked.Drop)
-				return
+	v := newPicker(t, levels)
+	f := v.Levels[0].Files[0]
+	freed, _, read := v.freedBy(0, f, Options{})
+	require.Equal(t, uint64(10_000+500*100), read)
+	require.Equal(t, uint64(10_000+500*100), freed)
+}
+
+func TestGallopFindsTheFirst(t *testing.T) {
+	for n := range 70 {
+		for first := range n + 1 {
+			found := func(i int) bool {
+				require.Less(t, i, n)
+				return i >= first
 			}
-			require.NotNil(t, picked)
-			require.True(t, picked.Drop)
-			require.False(t, picked.TrivialMove())
-			require.Equal(t, c.want, numsOf(picked.AllInputs()))
-			require.Equal(t, c.level, picked.OutputLevel)
-		})
+			require.Equal(t, sort.Search(n, found), gallop(n, found), "%d of %d", first, n)
+		}
 	}
 }
 
-// neighbor begins with an older version of the key that ends the table before it.
-func neighbor(num uint64, smallest, largest string) *manifest.FileMeta {
-	f := expiring(num, smallest, largest, 500)
-	f.Smallest = base.AppendInternalKey(nil, []byte(smallest), 0, base.KindSet)
+// deleted is file with the given numbers of tombstones and values.
+func deleted(num uint64, smallest, largest string, size, tombstones, values uint64) *manifest.FileMeta {
+	f := file(num, smallest, largest, size)
+	f.SetCounts(&manifest.TableCounts{Entries: tombstones + values, Tombstones: tombstones, LargestSeq: num})
 	return f
+}
+
+func TestOfEqualTablesWithTombstonesTheFirstIsPicked(t *testing.T) {
+	o := Options{L0Trigger: 4, MaxLevelBase: 1 << 20, TableSize: 8000, OldestReader: 50}
+	levels := map[int][]*manifest.FileMeta{}
+	for i := range 20 {
+		k := string(byte('a' + i))
+		levels[6-i/10] = append(levels[6-i/10], deleted(uint64(40-i), k, k+"x", 10_000, 50, 50))
+	}
+	v := newPicker(t, levels)
+	for range 20 { // the order in which they are considered is random
+		require.Equal(t, []uint64{21}, numsOf(v.pickFreeing(v.Shape(o), o).Inputs))
+	}
+	v.Levels[5].Files[9].Compacting = true
+	require.Equal(t, []uint64{22}, numsOf(v.pickFreeing(v.Shape(o), o).Inputs))
 }
