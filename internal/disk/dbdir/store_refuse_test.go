@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/result"
+	"github.com/sievedb/sievedb/internal/test/script/stores"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -40,16 +41,6 @@ func requireKeys(t *testing.T, fsys vfs.FS, dir string, keys ...string) {
 		require.Contains(t, have, key)
 	}
 	require.Len(t, have, len(keys))
-}
-
-// copyFiles copies the files of a directory to another one, durably.
-func copyFiles(t *testing.T, fsys vfs.FS, from, to string) {
-	t.Helper()
-	require.NoError(t, vfs.MkdirAllSynced(fsys, to))
-	for name, data := range treeOf(t, fsys, from) {
-		fixture.WriteFile(t, fsys, filepath.Join(to, name), []byte(data))
-	}
-	require.NoError(t, fsys.SyncDir(to))
 }
 
 // removeDir removes a directory of files.
@@ -107,68 +98,6 @@ func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 	}
 }
 
-// The bug: Repair made the log directory a database, and Destroy removed the logs.
-func TestALogDirectoryIsNoDatabase(t *testing.T) {
-	mem := vfs.NewMem()
-	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
-	before := treeOf(t, mem, "logs")
-	for name, use := range map[string]func(o *db.Options) error{
-		"Open":         func(o *db.Options) error { _, err := db.Open("logs", o); return err },
-		"OpenFollower": func(o *db.Options) error { _, err := db.OpenFollower("logs", o); return err },
-		"Repair":       func(o *db.Options) error { return db.Repair("logs", o) },
-		"Destroy":      func(o *db.Options) error { return db.Destroy("logs", o) },
-		"with LogDir":  func(o *db.Options) error { o.LogDir = "elsewhere"; _, err := db.Open("logs", o); return err },
-		"read-only":    func(o *db.Options) error { o.ReadOnly = true; _, err := db.Open("logs", o); return err },
-	} {
-		require.ErrorContains(t, use(storetest.Options(mem)), "sievedb: logs has the logs of the database in db, as its file LOGS says", name)
-		require.Equal(t, before, treeOf(t, mem, "logs"), name)
-	}
-	requireKeys(t, mem, "db", "a")
-}
-
-// The bug: without LOGDIR and LOGS, Open and Repair refused the database, whatever LogDir was.
-func TestRepairWithoutMarks(t *testing.T) {
-	start := oldAndNew(t)
-	for name, prepare := range map[string]func(t *testing.T, mem *vfs.Mem){
-		"missing": func(*testing.T, *vfs.Mem) {},
-		"damaged": func(t *testing.T, mem *vfs.Mem) {
-			fixture.WriteFile(t, mem, filepath.Join("db", "LOGDIR"), []byte("x"))
-		},
-		"logs moved by hand": func(t *testing.T, mem *vfs.Mem) {
-			for _, log := range logsOf(t, start, "logs") {
-				fixture.WriteFile(t, mem, filepath.Join("db", log), fixture.ReadFile(t, start, filepath.Join("logs", log)))
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mem := start.Crash()
-			removeDir(t, mem, "logs")
-			require.NoError(t, mem.Remove(filepath.Join("db", "LOGDIR")))
-			prepare(t, mem)
-			for _, logDir := range []string{"", "db", "logs"} {
-				o := logsIn(mem, logDir)
-				_, err := db.Open("db", o)
-				require.ErrorContains(t, err, "repair the database with its own directory as Options.LogDir")
-			}
-			report := storetest.RepairWith(t, "db", logsIn(mem, "db"))
-			require.Equal(t, "unknown", report.LogsAbandoned)
-			if name == "logs moved by hand" {
-				requireKeys(t, mem, "db", "old", "new")
-			} else {
-				requireKeys(t, mem, "db", "old")
-			}
-			require.NotContains(t, treeOf(t, mem, "db"), "LOGDIR")
-			putIn(t, mem, "db", "logs")
-		})
-	}
-	plain := vfs.NewMem()
-	putIn(t, plain, "db", "", "a")
-	before := treeOf(t, plain, "db")
-	report := storetest.RepairWith(t, "db", logsIn(plain, "db"))
-	require.Empty(t, report.LogsAbandoned)
-	require.Equal(t, before, treeOf(t, plain, "db"), "a sound database does not change")
-}
-
 // A repair without the logs fails at any operation. Either it has no effect, or a second one completes it. The bug: one
 // that failed had abandoned the logs already.
 func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
@@ -209,66 +138,50 @@ func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
 	require.NotZero(t, unchanged)
 }
 
-// The bug: a database was moved and then copied. Destroying the copy removed the logs of the moved one.
-func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
-	mem := vfs.NewMem()
-	putIn(t, mem, "first", "logs", "a")
-	copyFiles(t, mem, "first", "moved")
-	removeDir(t, mem, "first")
-	copyFiles(t, mem, "moved", "copy")
-	before := treeOf(t, mem, "copy")
-	for _, logDir := range []string{"", "copy", "none"} {
-		o := logsIn(mem, logDir)
-		require.ErrorContains(t, db.Destroy("copy", o), "nothing was removed")
-		require.Equal(t, before, treeOf(t, mem, "copy"))
-	}
-	undecided := mem.Crash()
-	require.NoError(t, undecided.Remove(filepath.Join("copy", "LOGDIR")))
-	require.NoError(t, db.Destroy("copy", storetest.Options(undecided)))
-	requireKeys(t, undecided, "moved", "a")
-	require.NoError(t, db.Destroy("moved", storetest.Options(undecided)), "it was opened there")
-
-	require.NoError(t, db.Destroy("copy", logsIn(mem, "logs")))
-	fixture.RequireNone(t, mem, "logs")
+// logsIn returns options with the logs in another directory.
+func logsIn(fsys vfs.FS, dir string) *db.Options {
+	o := storetest.Options(fsys)
+	o.LogDir = dir
+	return o
 }
 
-// The bug: with an older copy of the log directory, a database opened without its newest writes, and without an error.
-func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
+// oldAndNew returns the files after a loss of power: a table has the key "old", and a log in "logs" has "new".
+func oldAndNew(t *testing.T) *vfs.Mem {
+	t.Helper()
 	mem := vfs.NewMem()
-	putIn(t, mem, "db", "logs", "a1")
-	copyFiles(t, mem, "logs", "old")
-	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a2")
-	o := logsIn(mem, "old")
-	before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")}
-	for _, readOnly := range []bool{false, true} {
-		o.ReadOnly = readOnly
-		_, err := db.Open("db", o)
-		require.ErrorIs(t, err, db.ErrCorruption)
-		require.ErrorContains(t, err, "it has an older copy of them; pass the directory with the newest logs")
-		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")})
-	}
-	lost, salvaged := mem.Crash(), mem.Crash()
-	requireKeys(t, mem, "db", "a1", "a2")
-
-	o = storetest.Options(salvaged)
-	o.LogDir, o.Salvage = "old", db.SalvageAll
-	d := storetest.MustOpen(t, o)
-	storetest.RequireContent(t, d, "a1", "db")
-	require.NotEmpty(t, d.OpenReport().MissingLog)
+	d := storetest.MustOpen(t, logsIn(mem, "logs"))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
+	after := mem.Crash()
 	require.NoError(t, d.Close())
-
-	o = logsIn(lost, "old")
-	report := storetest.RepairWith(t, "db", o)
-	require.False(t, report.Healthy)
-	putIn(t, lost, "db", "old")
-	requireKeys(t, lost, "db", "a1")
+	return after
 }
 
-// The bug: a database with such a comparer was created, and never opened again.
-func TestAComparerIsNotNamedLikeTheMark(t *testing.T) {
-	mem := vfs.NewMem()
-	o := storetest.Options(mem)
-	o.Comparer = &db.Comparer{Name: base.LogDirPrefix + "mine", Compare: db.BytewiseComparer.Compare}
-	require.ErrorContains(t, result.Err(db.Open("db", o)), `that does not begin with "sievedb.LogDir:"`)
-	fixture.RequireNone(t, mem, "db")
+// logsOf returns the names of the logs in a directory.
+func logsOf(t *testing.T, fsys vfs.FS, dir string) (logs []string) {
+	t.Helper()
+	names := fixture.List(t, fsys, dir)
+	for _, name := range names {
+		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileLog {
+			logs = append(logs, name)
+		}
+	}
+	return logs
 }
+
+// treeOf returns the files of a directory, without LOCK.
+func treeOf(t *testing.T, fsys vfs.FS, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	names := fixture.List(t, fsys, dir)
+	for _, name := range names {
+		if info, err := fsys.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() && name != base.LockName {
+			files[name] = string(fixture.ReadFile(t, fsys, filepath.Join(dir, name)))
+		}
+	}
+	return files
+}
+
+// TestScripts runs scenarios with logs in another directory.
+func TestScripts(t *testing.T) { stores.Run(t, "testdata/scripts") }

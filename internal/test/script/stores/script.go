@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/script"
@@ -42,9 +44,11 @@ type state struct {
 	mem     *vfs.Mem
 	reads   atomic.Int64 // of tables
 	full    atomic.Bool  // the disk has no room for new tables
+	failing atomic.Pointer[failing]
 	held    atomic.Pointer[held]
 	release chan struct{} // of what was held last
 	ahead   atomic.Int64  // how far the clock for expiry is ahead of time.Now
+	dir     string        // of the store
 	o       db.Options    // of the last opening
 	d       *db.DB
 	named   map[string]any // snapshots, iterators, transactions and so on
@@ -59,6 +63,14 @@ type held struct {
 	kind, glob string
 	release    chan struct{}
 }
+
+// failing are operations on files, by their paths, that end with an error until "heal".
+type failing struct {
+	kind, glob string
+	err        error
+}
+
+var faults = map[string]error{"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO, "EXDEV": syscall.EXDEV, "missing": fs.ErrNotExist}
 
 // statement is a line of a script.
 type statement = script.Statement
@@ -96,7 +108,8 @@ func (s *state) in(c *statement) any {
 func (s *state) begin() {
 	s.end()
 	s.ahead.Store(0)
-	s.keys, s.events, s.named = nil, nil, map[string]any{}
+	s.failing.Store(nil)
+	s.dir, s.keys, s.events, s.named = "db", nil, nil, map[string]any{}
 	s.o = *storetest.Options(nil)
 	s.use(vfs.NewMem())
 	s.o.Compaction = db.CompactionOptions{L0Trigger: 1000, L0Slowdown: 1000, L0Stop: 2000, MaxConcurrent: 1}
@@ -114,6 +127,9 @@ func (s *state) use(mem *vfs.Mem) {
 	s.o.FS = fixture.CheckOrder(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
 			s.reads.Add(1)
+		}
+		if f := s.failing.Load(); f != nil && (f.kind == "any" || f.kind == op.Kind.String()) && script.Sure(filepath.Match(f.glob, op.Name)) {
+			return &wrap.Fault{Err: f.err}
 		}
 		h := s.held.Load()
 		if h != nil && op.Kind.String() == h.kind && script.Sure(filepath.Match(h.glob, filepath.Base(op.Name))) && s.held.CompareAndSwap(h, nil) {
@@ -196,6 +212,7 @@ var optionWords = map[string]any{
 	"prefix2":  rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 9),
 	"grafite":  rangefilter.NewGrafite(rangefilter.FixedPrefix(2), rangefilter.BigEndian(4), 16),
 	"reversed": fixture.ReversedOrder,
+	"marked":   &db.Comparer{Name: base.LogDirPrefix + "mine", Compare: bytes.Compare},
 	"folding": &db.Comparer{
 		Name: "folding", InexactEqual: true,
 		Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },

@@ -32,6 +32,14 @@ var verbs = script.Verbs[*state]{
 	"open":   func(s *state, c *statement) error { s.begin(); return s.open(c) },
 	"reopen": (*state).reopen, // with the same options but for those of the statement
 	"crash":  func(s *state, c *statement) error { s.use(s.mem.Crash()); return s.reopen(c) },
+	"open-again": func(s *state, c *statement) error { // while it is open
+		o := s.o
+		setOptions(&o, c)
+		d, err := db.Open(s.dir, &o)
+		_ = d.Close()
+		return err
+	},
+	"cut-power": func(s *state, c *statement) error { s.use(s.mem.Crash()); return s.d.Close() },
 	"set": func(s *state, c *statement) error {
 		before := s.d.Options()
 		o := before
@@ -44,6 +52,7 @@ var verbs = script.Verbs[*state]{
 	},
 	"readonly": func(s *state, _ *statement) error { return s.d.SetReadOnly() },
 	"flush":    func(s *state, _ *statement) error { return s.d.Flush() },
+	"sync":     func(s *state, _ *statement) error { return s.d.SyncLog() },
 	"compact":  func(s *state, c *statement) error { from, to := bounds(c); return s.d.Compact(s.Context(), from, to) },
 	"look": func(s *state, _ *statement) error { // at the time, and at what is due
 		s.d.Metrics()
@@ -55,23 +64,35 @@ var verbs = script.Verbs[*state]{
 		s.Show("%d tables have new filters", r.Upgraded)
 		return err
 	},
-	"repair": func(s *state, _ *statement) error {
+	"repair": func(s *state, c *statement) error {
 		_ = s.d.Close()
+		s.dir = c.Take("dir", s.dir)
 		o := s.o
 		o.ReadOnly = false
-		r, err := db.RepairWithReport("db", &o)
-		if err == nil {
-			s.Show("healthy is %v %s", r.Healthy, r.ManifestProblem)
-		}
-		return err
+		setOptions(&o, c)
+		return s.unchanged(func() error {
+			r, err := db.RepairWithReport(s.dir, &o)
+			if err == nil {
+				s.Show("healthy is %v %s", r.Healthy, r.ManifestProblem)
+			}
+			if r != nil && r.LogsAbandoned != "" {
+				s.Show("logs are abandoned: %s", r.LogsAbandoned)
+			}
+			return err
+		})
 	},
-	"destroy": func(s *state, _ *statement) error { return db.Destroy("db", &s.o) },
+	"destroy": func(s *state, c *statement) error {
+		dir, o := c.Take("dir", s.dir), s.o
+		setOptions(&o, c)
+		return s.unchanged(func() error { return db.Destroy(dir, &o) })
+	},
 	"write": func(s *state, c *statement) error { // files
+		dir := c.Take("dir", "db")
 		for _, e := range s.entries(c) {
-			if err := s.mem.MkdirAll("db"); err != nil {
+			if err := vfs.MkdirAllSynced(s.mem, dir); err != nil {
 				return err
 			}
-			fixture.WriteFile(s, s.mem, filepath.Join("db", string(e.key)), e.value)
+			fixture.WriteFile(s, s.mem, filepath.Join(dir, string(e.key)), e.value)
 		}
 		return nil
 	},
@@ -89,13 +110,36 @@ var verbs = script.Verbs[*state]{
 		return nil
 	},
 	"remove": func(s *state, c *statement) error { // files
-		for _, name := range script.Sure(s.mem.List("db")) {
+		dir := c.Take("dir", "db")
+		for _, name := range script.Sure(s.mem.List(dir)) {
 			if script.Sure(filepath.Match(c.Name(), name)) {
-				require.NoError(s, s.mem.Remove(filepath.Join("db", name)))
+				require.NoError(s, s.mem.Remove(filepath.Join(dir, name)))
 			}
 		}
 		return nil
 	},
+	"mkdir": func(s *state, c *statement) error { return vfs.MkdirAllSynced(s.mem, c.Name()) },
+	"rmdir": func(s *state, c *statement) error { // with its files
+		for _, name := range script.Sure(s.mem.List(c.Name())) {
+			require.NoError(s, s.mem.Remove(filepath.Join(c.Name(), name)))
+		}
+		return s.mem.Remove(c.Name())
+	},
+	"copy": func(s *state, c *statement) error { // the files of a directory that match, by default all but LOCK
+		from, to, glob := c.Take("from", "db"), c.Take("to", "db"), c.Take("files", "[^L]*")
+		require.NoError(s, vfs.MkdirAllSynced(s.mem, to))
+		for name, data := range fixture.ReadDir(s, s.mem, from) {
+			if script.Sure(filepath.Match(glob, name)) || glob == "[^L]*" && strings.HasPrefix(name, "LOG") {
+				fixture.WriteFile(s, s.mem, filepath.Join(to, c.Take("as", name)), data)
+			}
+		}
+		return s.mem.SyncDir(to)
+	},
+	"fail": func(s *state, c *statement) error { // operations such as "create db/MANIFEST*" with an error, until "heal"
+		s.failing.Store(&failing{c.Name(), c.Args[1].Key, faults[c.Args[2].Key]})
+		return nil
+	},
+	"heal": func(s *state, _ *statement) error { s.failing.Store(nil); return nil },
 	"earlier": func(s *state, c *statement) error { // makes the MANIFEST one of a version that recorded less
 		setEarlierRecord(s, s.o.FS, c.Take("time", "") == "recorded")
 		return nil
@@ -138,7 +182,7 @@ var verbs = script.Verbs[*state]{
 		return err
 	},
 	"follow": func(s *state, c *statement) (err error) {
-		f, err := db.OpenFollower("db", &s.o)
+		f, err := db.OpenFollower(c.Take("dir", "db"), &s.o)
 		require.Equal(s, err == nil, f.IsFollower())
 		s.named[c.Name()] = f
 		return err
@@ -309,14 +353,14 @@ var verbs = script.Verbs[*state]{
 		return nil
 	},
 	"files": func(s *state, c *statement) error { // that match, and whether they hold a text
-		holds := c.Take("holds", "")
-		names, err := s.mem.List("db")
+		holds, dir := c.Take("holds", ""), c.Take("dir", "db")
+		names, err := s.mem.List(dir)
 		for _, name := range names {
 			switch match := script.Sure(filepath.Match(c.Name(), name)); {
 			case match && holds == "":
 				s.Show("%s", name)
 			case match:
-				s.Show("%s: %v", name, bytes.Contains(fixture.ReadFile(s, s.mem, filepath.Join("db", name)), []byte(holds)))
+				s.Show("%s: %v", name, bytes.Contains(fixture.ReadFile(s, s.mem, filepath.Join(dir, name)), []byte(holds)))
 			}
 		}
 		return err
@@ -330,6 +374,7 @@ var verbs = script.Verbs[*state]{
 		from := map[string]func() any{
 			"metrics":  func() any { return s.in(c).(*db.DB).Metrics() },
 			"options":  func() any { return s.in(c).(*db.DB).Options() },
+			"usage":    func() any { return script.Sure(s.in(c).(*db.DB).DiskUsage()) },
 			"opening":  func() any { return s.in(c).(*db.DB).OpenReport() },
 			"recorded": func() any { return script.Sure(db.RecordedOptions(c.Take("dir", "db"), &db.Options{FS: s.o.FS})) },
 		}[c.Name()]()
@@ -365,15 +410,26 @@ func (s *state) open(c *statement) (err error) {
 	if c.Take("as", "") == "recorded" {
 		s.o = script.Sure(db.RecordedOptions("db", &db.Options{FS: s.o.FS})).Options
 	}
+	s.dir = c.Take("dir", s.dir)
 	setOptions(&s.o, c)
-	var before fixture.Dir
-	if _, missing := s.mem.Stat("db"); missing == nil {
-		before = fixture.ReadDir(s, s.mem, "db")
+	return s.unchanged(func() error {
+		s.d, err = db.Open(s.dir, &s.o)
+		require.False(s, s.d.IsFollower())
+		return err
+	})
+}
+
+// unchanged requires that a call that fails changes no file, but for the LOCK of directories of logs.
+func (s *state) unchanged(call func() error) error {
+	before := fixture.ReadDir(s, s.mem, ".")
+	err := call()
+	if err != nil {
+		after := fixture.ReadDir(s, s.mem, ".")
+		maps.DeleteFunc(after, func(name string, b []byte) bool {
+			return filepath.Base(name) == base.LockName && filepath.Dir(name) != s.dir && before[name] == nil
+		})
+		before.RequireSame(s, after)
 	}
-	if s.d, err = db.Open("db", &s.o); err != nil && before != nil {
-		require.Equal(s, before, fixture.ReadDir(s, s.mem, "db"))
-	}
-	require.False(s, s.d.IsFollower())
 	return err
 }
 
