@@ -50,9 +50,9 @@ LEAST       ?= 90
 # The tests of a room alone must reach this much of it.
 ROOM_LEAST  ?= 80
 
-# What a user takes: the packages that programs import, with the metamorphic program; the tests of the repository itself
+# What a user takes: the packages that programs import, with the tests of whole stores; the tests of the repository itself
 # and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=all=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
@@ -190,17 +190,17 @@ fuzz:
 # The long runs of docs/reliability-runs.md, one after another; it takes a day and
 # more.
 soak:
-	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 30
-	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./db -crash.states M0,M1,M2,M3,M4,M5
-	$(GO) test -timeout 12h -run TestAnErrorAtEveryOperation ./db -fault.ops 5000
-	$(GO) test -timeout 12h -run TestTwoErrorsInOneRun ./db -fault.pairs 100000
+	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./internal/test/crashtest -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 30
+	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./internal/test/crashtest -crash.states M0,M1,M2,M3,M4,M5
+	$(GO) test -timeout 12h -run TestAnErrorAtEveryOperation ./internal/test/crashtest -fault.ops 5000
+	$(GO) test -timeout 12h -run TestTwoErrorsInOneRun ./internal/test/crashtest -fault.pairs 100000
 	$(GO) test -timeout 12h -run TestFillsOfARealDisk ./db -fill.count 500
 	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
 	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
 	$(GO) test -timeout 12h -run TestFiltersHaveNoFalseNegatives ./sstable -truth.keys 1000000000
 	$(GO) test -timeout 12h -v -run TestMeasuredRates ./filter/... -rates.long
 	$(GO) test -timeout 12h -run 'TestNo.*FilterDeniesItsKeys' ./filter/... -rates.denials 100000000
-	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
+	$(GO) test -timeout 12h -run TestKilledProcesses ./internal/test/crashtest -kill.cycles 1000
 	cd internal/test/linearizability && $(GO) test -timeout 12h -race -run Linearizable . -lin.histories 100
 	$(GO) test -timeout 12h -count 100 ./filter/... ./internal/limit/cache -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessedSlicePositions' ./sstable -statistics.seed=0

@@ -11,7 +11,9 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -97,4 +99,28 @@ func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 	}
 	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "level 0 is full")
+}
+
+// The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also removed the tables
+// of the failed edit. That edit may be in force all the same, and then the next Open found its tables missing.
+func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	table := func(num uint64) (*manifest.FileMeta, string) {
+		path := filepath.Join("db", base.FileName(base.FileTable, num))
+		writeFile(t, mem, path, []byte("of an edit that failed"))
+		return manifest.NewFileMeta(num, 1, nil, nil), path
+	}
+	before, beforePath := table(900)
+	meanwhile, meanwhilePath := table(901)
+	there := func(path string) bool {
+		_, err := mem.Stat(path)
+		return err == nil
+	}
+	d.Obsolete().AddUncertain(before)
+	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.Obsolete().AddUncertain(meanwhile) }))
+	require.False(t, there(beforePath))
+	require.True(t, there(meanwhilePath))
+	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, nil))
+	require.False(t, there(meanwhilePath))
 }

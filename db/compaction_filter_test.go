@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -37,7 +38,7 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 
 // Snapshots are opened and compared while compactions call the filter in several goroutines.
 func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
-	o := piecesOptions(vfs.NewMem(), 3)
+	o := storetest.DividedOptions(vfs.NewMem(), 3)
 	o.Compaction.Filter = fixture.DropOrRaise
 	o.Compaction.L0Trigger, o.Memtables.Size = 2, 8<<10
 	d := openTest(t, o)

@@ -20,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -114,7 +115,7 @@ func (d *sizedDisk) fault(op wrap.Op) *wrap.Fault {
 type fillRun struct {
 	disk    fillDisk
 	rnd     *rand.Rand
-	model   *faultModel // of keys; values are identified by number
+	model   *oracle.Possible // of keys; values are identified by number
 	d       *db.DB
 	next    uint64
 	refused int // writes that failed with ErrNoSpace
@@ -160,19 +161,19 @@ func (r *fillRun) write() error {
 	r.next++
 	key, wo := r.rnd.IntN(fillKeys), &db.WriteOptions{NoSync: r.rnd.IntN(4) > 0}
 	number := strconv.FormatUint(r.next, 10)
-	r.model.begun(key, number)
+	r.model.Begun(key, number)
 	err := r.d.Put(fillKey(key), fillValue(r.next), wo)
 	if err == nil {
-		r.model.acked(key, number)
+		r.model.Acked(key, number)
 	}
 	return err
 }
 
 func (r *fillRun) delete(key int) error {
-	r.model.begun(key, "")
+	r.model.Begun(key, "")
 	err := r.d.Delete(fillKey(key), db.NoSync)
 	if err == nil {
-		r.model.acked(key, "")
+		r.model.Acked(key, "")
 	}
 	return err
 }
@@ -235,7 +236,7 @@ func (r *fillRun) readAll() error {
 	}
 	for key := range fillKeys {
 		number := found[string(fillKey(key))]
-		if err := r.model.check(key, number, number); err != nil {
+		if err := r.model.Check(key, number); err != nil {
 			return err
 		}
 		if key%10 != 0 {
@@ -320,7 +321,7 @@ func runFills(t *testing.T, disk fillDisk, count int) {
 		seed = rand.Uint64N(1 << 40)
 	}
 	t.Logf("seed %d", seed)
-	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(seed, 8)), model: newFaultModel()}
+	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(seed, 8)), model: oracle.NewPossible()}
 	require.NoError(t, r.open())
 	for i := range count {
 		if err := r.fill(); err != nil {

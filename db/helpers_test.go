@@ -7,20 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/write/commit"
 )
 
-// Short names for helpers of internal/test/fixture and internal/test/crashtest/cuts.
+// Short names for helpers of internal/test/fixture.
 var (
 	testKey, testValue = fixture.Key, fixture.Value
 	eventually         = fixture.Eventually
 	firstError         = fixture.FirstError[db.Change]
 	checkOrder         = fixture.CheckOrder
 	always             = fixture.Always
+	within             = fixture.Within
 
 	readFile, writeFile = fixture.ReadFile, fixture.WriteFile
 	namesOf, isTable    = fixture.Names, fixture.IsTable
@@ -36,11 +36,6 @@ var (
 	prefixOfTen         = fixture.PrefixOfTen
 
 	watchTables = fixture.WatchTables
-	shortened   = fixture.ShortReads
-
-	crashLimit                  = cuts.Limit
-	crashModels, testSeeds      = cuts.Models, cuts.Seeds
-	eachState, requireNoFailure = cuts.EachState, cuts.RequireNoFailure
 
 	sampled, skipInShortRace = race.Sampled, race.SkipInShort
 )
@@ -48,7 +43,7 @@ var (
 // And of internal/test/storetest.
 var (
 	testOptions                       = storetest.Options
-	mustOpen, openTest                = storetest.MustOpen, storetest.Open
+	mustOpen, openTest, openDir       = storetest.MustOpen, storetest.Open, storetest.OpenDir
 	newLoader, watchedOptions, walk   = storetest.NewLoader, storetest.WatchedOptions, storetest.Walk
 	checkpointTo, budgetOptions       = storetest.CheckpointTo, storetest.BudgetOptions
 	grown, fill, filledLevels         = storetest.Grown, storetest.Fill, storetest.FilledLevels
@@ -56,6 +51,7 @@ var (
 	waitUntilIdle, strayFilesWhenIdle = storetest.WaitUntilIdle, storetest.StrayFilesWhenIdle
 	requireValue, requireNoFaults     = storetest.RequireValue, storetest.RequireNoFaults
 	requireContent, contentsIn        = storetest.RequireContent, storetest.Contents
+	requireAbsent                     = storetest.RequireAbsent
 	sampleStore, fateOf, repaired     = storetest.Sample, storetest.FateOf, storetest.Repaired
 )
 
@@ -72,29 +68,10 @@ type (
 	version   = fixture.Version
 	versions  = fixture.Versions
 	renamed   = fixture.Renamed
-
-	readable = storetest.Readable
 )
 
 // second returns the error of a call with another result.
 func second[T any](_ T, err error) error { return err }
-
-// openDir opens a database in any directory.
-func openDir(t testing.TB, dir string, o *db.Options) *db.DB {
-	t.Helper()
-	d, err := db.Open(dir, o)
-	require.NoError(t, err)
-	return d
-}
-
-// requireAbsent requires that Get finds none of the keys.
-func requireAbsent(t testing.TB, r readable, keys ...[]byte) {
-	t.Helper()
-	for _, key := range keys {
-		_, err := r.Get(key)
-		require.Equal(t, db.ErrNotFound, err, "%q", key)
-	}
-}
 
 // largeWrite is the size from which a Put makes no batch; package commit says why.
 const largeWrite = 1 << 20

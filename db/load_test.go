@@ -72,7 +72,7 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
 			require.NoError(t, d.Put([]byte("a"), []byte("kept"), db.Sync))
-			var l loading
+			var l interface{ Close() error }
 			if bulk {
 				b := newBulk(t, d)
 				require.NoError(t, fillBulk(b, 1000))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -42,7 +43,7 @@ func (f *coldFile) Prefetch(_, n int64) {
 	defer f.fs.mu.Unlock()
 	f.fs.cached[f.name] += n
 	if f.fs.panics {
-		panic(boom)
+		panic(fixture.Boom)
 	}
 }
 
@@ -106,7 +107,7 @@ func TestAPanicOfARequestForATableEndsTheWrites(t *testing.T) {
 	d := readCold(t, &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}, panics: true})
 	other := []byte("another key") // the first writes may be in time
 	eventually(t, func() bool { return errors.Is(d.Put(other, nil, db.NoSync), db.ErrReadOnly) })
-	require.ErrorContains(t, d.Put(other, nil, db.NoSync), "panic during the request of a table from the system: "+boom)
+	require.ErrorContains(t, d.Put(other, nil, db.NoSync), "panic during the request of a table from the system: "+fixture.Boom)
 	requireValue(t, d, testKey(1), make([]byte, 100))
-	require.ErrorContains(t, d.Close(), boom)
+	require.ErrorContains(t, d.Close(), fixture.Boom)
 }

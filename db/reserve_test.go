@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -35,7 +36,7 @@ func reserveOptions(disk fillDisk) *db.Options {
 func runReserve(t *testing.T, disk fillDisk) {
 	o := reserveOptions(disk)
 	reserve := filepath.Join(disk.dir, dbdir.ReserveName)
-	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(1, 9)), model: newFaultModel()}
+	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(1, 9)), model: oracle.NewPossible()}
 	var err error
 	r.d, err = db.Open(disk.dir, o)
 	require.NoError(t, err)
@@ -75,14 +76,14 @@ func runReserve(t *testing.T, disk fillDisk) {
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, key, string(half))
 			number := numberAt(t, r.d, key)
-			require.NoError(t, r.model.check(keyNumber(t, key), number, number))
+			require.NoError(t, r.model.Check(keyNumber(t, key), number))
 		}
 		require.NoError(t, r.insist(func() error { return r.d.DeleteRange(t.Context(), half, nil, nil) }))
 		require.NoError(t, r.insist(func() error { return r.d.Put([]byte("other"), fillValue(last), nil) }))
 		require.NoError(t, r.insist(r.d.Flush))
 		waitUntilIdle(r.d)
 		require.NoError(t, r.d.Delete([]byte("other"), nil))
-		r.model = newFaultModel()
+		r.model = oracle.NewPossible()
 	}
 	require.NoError(t, r.d.Close())
 	require.NoError(t, db.Destroy(disk.dir, o))

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -27,7 +28,7 @@ func TestAPanicLeavesNothingInUse(t *testing.T) {
 			var at atomic.Int64
 			o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault {
 				if armed.Load() && at.Add(1) == n {
-					panic(boom)
+					panic(fixture.Boom)
 				}
 				return nil
 			})

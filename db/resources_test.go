@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -367,16 +368,16 @@ var disturbances = map[string]func(o *db.Options) (end func()){
 	"its tables cannot be written": failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) }),
 	"its tables cannot be read":    failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) && op.Kind == wrap.OpRead }),
 	"its comparer panics": func(o *db.Options) func() {
-		b := &bomb{}
-		b.at.Store(3000)
-		o.Comparer = bombComparer(b)
-		return b.disarm
+		b := &fixture.Bomb{}
+		b.At.Store(3000)
+		o.Comparer = b.Comparer()
+		return func() { b.At.Store(0) }
 	},
 	"its file system panics when a table closes": func(o *db.Options) func() {
 		var disarmed atomic.Bool
 		o.FS = whenReadTablesClose(o.FS, func() {
 			if !disarmed.Load() {
-				panic(boom)
+				panic(fixture.Boom)
 			}
 		})
 		return func() { disarmed.Store(true) }

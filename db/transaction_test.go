@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -188,7 +189,7 @@ var conflictWays = map[string]func(t *testing.T, d *db.DB, b *db.Batch){
 	"by another transaction": func(t *testing.T, d *db.DB, b *db.Batch) {
 		require.NoError(t, d.Update(func(tx *db.Transaction) error {
 			for _, e := range b.All() {
-				require.NoError(t, putOrDelete(tx, e))
+				require.NoError(t, storetest.PutOrDelete(tx, e))
 			}
 			return nil
 		}))

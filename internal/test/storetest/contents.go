@@ -68,6 +68,15 @@ func RequireContent(t testing.TB, r Readable, pairs ...string) {
 	}
 }
 
+// RequireAbsent requires that Get finds none of the keys.
+func RequireAbsent(t testing.TB, r Readable, keys ...[]byte) {
+	t.Helper()
+	for _, key := range keys {
+		_, err := r.Get(key)
+		require.Equal(t, db.ErrNotFound, err, "%q", key)
+	}
+}
+
 // reader is a store or a snapshot.
 type reader interface {
 	Iterable

@@ -24,6 +24,15 @@ func Options(fs vfs.FS) *db.Options {
 	}
 }
 
+// DividedOptions returns options with tables so small that a compaction of a few hundred entries is divided into pieces,
+// so many at a time. No background compaction begins as long as only level 0 grows.
+func DividedOptions(fs vfs.FS, pieces int) *db.Options {
+	o := Options(fs)
+	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, db.NoCompression, pieces
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
+	return o
+}
+
 // MustOpen opens the directory "db". The test fails at its end if the store did operations on files in a wrong order.
 func MustOpen(t testing.TB, o *db.Options) *db.DB {
 	t.Helper()

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 // killTaskEnv is set in the environment of the kill test's child process, to its task.
@@ -115,7 +116,7 @@ func applyKillBatch(d *db.DB, task *killTask, writer, n int) error {
 		}
 	}
 	if n%3 == 0 {
-		return applyInTransaction(d, &b, wo)
+		return storetest.ApplyInTransaction(d, &b, wo)
 	}
 	return d.Apply(&b, wo)
 }

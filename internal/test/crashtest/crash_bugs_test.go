@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -24,11 +24,11 @@ import (
 // although CURRENT, at least in the page cache, named a MANIFEST with these tables. The next Open found them missing.
 func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
+	d := storetest.MustOpen(t, storetest.Options(mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	require.NoError(t, d.Close())
 	renamed := false
-	_, err := db.Open("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	_, err := db.Open("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if renamed && op.Kind == wrap.OpSyncDir {
 			return &wrap.Fault{Err: syscall.EIO}
 		}
@@ -39,7 +39,7 @@ func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	require.True(t, renamed)
 	for name, left := range map[string]*vfs.Mem{"power lost": mem.Crash(), "power kept": mem} {
 		t.Run(name, func(t *testing.T) {
-			requireValue(t, openTest(t, testOptions(left)), []byte("k"), []byte("v"))
+			storetest.RequireValue(t, storetest.Open(t, storetest.Options(left)), []byte("k"), []byte("v"))
 		})
 	}
 }
@@ -52,33 +52,9 @@ func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
 	fs.Fail(wrap.OpSyncDir, "", syscall.ENOSPC)
 	_, err := db.Open("db", &db.Options{FS: fs})
 	require.ErrorIs(t, err, db.ErrNoSpace)
-	d := openTest(t, testOptions(fs.Mem))
+	d := storetest.Open(t, storetest.Options(fs.Mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
-	requireValue(t, openTest(t, testOptions(fs.Mem.Crash())), []byte("k"), []byte("v"))
-}
-
-// The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also removed the tables
-// of the failed edit. That edit may be in force all the same, and then the next Open found its tables missing.
-func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
-	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	table := func(num uint64) (*manifest.FileMeta, string) {
-		path := filepath.Join("db", base.FileName(base.FileTable, num))
-		writeFile(t, mem, path, []byte("of an edit that failed"))
-		return manifest.NewFileMeta(num, 1, nil, nil), path
-	}
-	before, beforePath := table(900)
-	meanwhile, meanwhilePath := table(901)
-	there := func(path string) bool {
-		_, err := mem.Stat(path)
-		return err == nil
-	}
-	d.Obsolete().AddUncertain(before)
-	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.Obsolete().AddUncertain(meanwhile) }))
-	require.False(t, there(beforePath))
-	require.True(t, there(meanwhilePath))
-	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, nil))
-	require.False(t, there(meanwhilePath))
+	storetest.RequireValue(t, storetest.Open(t, storetest.Options(fs.Mem.Crash())), []byte("k"), []byte("v"))
 }
 
 // The bug: a full disk ended writes permanently. Even when there was space again, only reopening the database helped.
@@ -88,7 +64,7 @@ func TestWritesContinueAfterAFullDisk(t *testing.T) {
 			t.Run(op.String()+" of "+base.FileName(kind, 1), func(t *testing.T) {
 				mem := vfs.NewMem()
 				var full, failed atomic.Bool
-				d := openTest(t, testOptions(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
+				d := storetest.Open(t, storetest.Options(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 					if k, _, ok := base.ParseFileName(filepath.Base(o.Name)); full.Load() && ok && k == kind && o.Kind == op && failed.CompareAndSwap(false, true) {
 						return &wrap.Fault{Err: syscall.ENOSPC, Short: o.Length / 2}
 					}
@@ -104,13 +80,13 @@ func TestWritesContinueAfterAFullDisk(t *testing.T) {
 				require.ErrorIs(t, err, db.ErrNoSpace)
 				require.ErrorIs(t, err, syscall.ENOSPC)
 				require.NotErrorIs(t, err, db.ErrReadOnly)
-				requireValue(t, d, []byte("before"), []byte("v"))
-				eventually(t, func() bool { return d.Put([]byte("after"), []byte("v"), db.Sync) == nil && d.Flush() == nil })
+				storetest.RequireValue(t, d, []byte("before"), []byte("v"))
+				fixture.Eventually(t, func() bool { return d.Put([]byte("after"), []byte("v"), db.Sync) == nil && d.Flush() == nil })
 				require.True(t, failed.Load())
 				require.NoError(t, d.Metrics().BackgroundError)
-				again := openTest(t, testOptions(mem.Crash()))
-				requireValue(t, again, []byte("before"), []byte("v"))
-				requireValue(t, again, []byte("after"), []byte("v"))
+				again := storetest.Open(t, storetest.Options(mem.Crash()))
+				storetest.RequireValue(t, again, []byte("before"), []byte("v"))
+				storetest.RequireValue(t, again, []byte("after"), []byte("v"))
 			})
 		}
 	}
@@ -121,27 +97,28 @@ func TestWritesContinueAfterAFullDisk(t *testing.T) {
 // its strict mode refused the database.
 func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	fs := fixture.NewFailing()
-	d := openTest(t, &db.Options{FS: fs})
+	d := storetest.Open(t, &db.Options{FS: fs})
 	require.NoError(t, d.Put([]byte("before"), nil, db.Sync))
 	fs.Fail(wrap.OpWrite, "", syscall.ENOSPC)
 	b := &db.Batch{}
 	for i := range 10 {
-		b.Put(testKey(i), nil)
+		b.Put(fixture.Key(i), nil)
 	}
 	require.ErrorIs(t, d.Apply(b, db.Sync), db.ErrNoSpace)
 	fs.Heal()
-	eventually(t, func() bool { return d.Put([]byte("after"), nil, db.Sync) == nil })
+	fixture.Eventually(t, func() bool { return d.Put([]byte("after"), nil, db.Sync) == nil })
 
-	left := fsOf(t, imageOf(t, fs.Mem))
-	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.Opts().Comparer, MaxTables: 100})
+	left := fixture.ImageFS(t, fixture.Image(t, fs.Mem))
+	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: base.Bytewise, MaxTables: 100})
 	require.NoError(t, err)
-	file := readFile(t, left, filepath.Join("db", base.FileName(base.FileLog, d.State().Mem.LogNum)))
+	logs := fixture.Names(t, left, base.FileLog)
+	file := fixture.ReadFile(t, left, filepath.Join("db", logs[len(logs)-1]))
 	log := wal.NewReader(bytes.NewReader(file), int64(len(file)), wal.ReaderOptions{})
 	record, err := log.Next()
 	require.NoError(t, err)
 	last, ok := batch.ReadPreamble(log, record)
 	require.True(t, ok)
 	require.GreaterOrEqual(t, last, state.LastSeq)
-	again := openTest(t, &db.Options{FS: left})
-	requireValue(t, again, []byte("after"), []byte{})
+	again := storetest.Open(t, &db.Options{FS: left})
+	storetest.RequireValue(t, again, []byte("after"), []byte{})
 }

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"fmt"
@@ -14,10 +14,12 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/pagecache"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -27,13 +29,13 @@ import (
 //
 //make:gates
 func TestAFailureOfEverySync(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		count := pagecache.New(pagecache.Clean, func(int, wrap.Op) error { return nil })
 		r := newFaultRun(seed, 1)
 		require.NoError(t, r.workload(fixture.LogsOf(seed, count)))
 		total, step := count.Syncs(), 1
 		require.Greater(t, total, 60)
-		if sampled() {
+		if race.Sampled() {
 			step = 13
 		}
 		var cases []syncCase
@@ -104,7 +106,8 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over 
 				return fmt.Errorf("the failure does not end the writes")
 			}
 			if final && c.then == thenFlush {
-				flushed, final = isLog(before.Name), !isLog(before.Name)
+				flushed = strings.HasSuffix(before.Name, ".log")
+				final = !flushed
 				if err := d.Flush(); (err == nil) != flushed {
 					_ = d.Close()
 					return fmt.Errorf("the flush after the failure: %v", err)
@@ -156,7 +159,7 @@ func neverInForce(fsys vfs.FS, name string) bool {
 // awaitWriteError waits until the store refuses writes and reports whether it does. The store notices
 // a failed sync of the MANIFEST in the background, on a busy machine long after the sync.
 func awaitWriteError(d *db.DB) bool {
-	for start := time.Now(); d.Committer().Err() == nil; d.Committer().Pause(time.Millisecond) {
+	for start := time.Now(); d.Apply(new(db.Batch), db.NoSync) == nil; time.Sleep(time.Millisecond) {
 		if time.Since(start) > 2*time.Minute {
 			return false
 		}

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -140,7 +141,7 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 		}
 		return fmt.Errorf("open: %w", err)
 	}
-	waitUntilIdle(d)
+	storetest.WaitUntilIdle(d)
 	if err := d.Close(); err != nil {
 		return err
 	}

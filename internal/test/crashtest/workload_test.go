@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"bytes"
@@ -22,9 +22,12 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -188,7 +191,7 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 		}
 		group.Wait()
 		if w.separated {
-			waitUntilIdle(d)
+			storetest.WaitUntilIdle(d)
 		}
 		m := d.Metrics()
 		w.metrics.Flushes.Count += m.Flushes.Count
@@ -268,21 +271,21 @@ func (w *crashWorkload) apply(r *recorder.FS, d *db.DB, b *oracle.Batch) error {
 		switch {
 		case op.Delete:
 			batch.Delete([]byte(op.Key))
-		case i%2 == 0 && d.Expiry().Under([]byte(op.Key)):
+		case i%2 == 0 && under(d, []byte(op.Key)):
 			batch.PutTTL([]byte(op.Key), []byte(op.Value), longTTL)
 		default:
 			batch.Put([]byte(op.Key), []byte(op.Value))
 		}
 	}
 	batch.Put(fmt.Appendf(nil, "%s%d", droppedPrefix, b.Number%w.keys), []byte(droppedPrefix))
-	if d.Expiry() != nil {
-		batch.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, b.Number%w.keys), bytes.Repeat([]byte("e"), 60), time.Millisecond)
+	if expiring := fmt.Appendf(nil, "%s%d", expiringPrefix, b.Number%w.keys); under(d, expiring) {
+		batch.PutTTL(expiring, bytes.Repeat([]byte("e"), 60), time.Millisecond)
 	}
 	b.Issued = r.Len()
 	wo := &db.WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
 	var err error
 	if b.Number%3 == 0 {
-		err = applyInTransaction(d, &batch, wo)
+		err = storetest.ApplyInTransaction(d, &batch, wo)
 	} else {
 		err = d.Apply(&batch, wo)
 	}
@@ -290,32 +293,6 @@ func (w *crashWorkload) apply(r *recorder.FS, d *db.DB, b *oracle.Batch) error {
 		b.Acked = r.Len()
 	}
 	return err
-}
-
-// applyInTransaction writes a batch by a transaction that reads what it writes.
-func applyInTransaction(d *db.DB, b *db.Batch, wo *db.WriteOptions) error {
-	return d.Update(func(tx *db.Transaction) error {
-		tx.SetWriteOptions(wo)
-		for _, e := range b.All() {
-			if _, err := tx.Get(e.Key); err != nil && err != db.ErrNotFound {
-				return err
-			}
-			if err := putOrDelete(tx, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func putOrDelete(tx *db.Transaction, e db.BatchEntry) error {
-	switch {
-	case e.Kind == db.EntryDelete:
-		return tx.Delete(e.Key)
-	case e.TTL > 0:
-		return tx.PutTTL(e.Key, e.Value, e.TTL)
-	}
-	return tx.Put(e.Key, e.Value)
 }
 
 // history derives the commit order from the logs.
@@ -353,6 +330,11 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 	})
 	require.Len(t, ordered, len(w.batches), "each batch is in the logs once")
 	return oracle.New(ordered)
+}
+
+// under reports whether values under the key of d have a time to live.
+func under(d *db.DB, key []byte) bool {
+	return slices.ContainsFunc(d.ExpiryPrefixes(), func(p []byte) bool { return bytes.HasPrefix(key, p) })
 }
 
 // dump returns all entries of the store.
@@ -394,7 +376,7 @@ func manifestRolls(trace *recorder.Trace, opens int) int {
 
 // inRun returns a number of a full run or of a sampled one.
 func inRun(full, inSample int) int {
-	if sampled() {
+	if race.Sampled() {
 		return inSample
 	}
 	return full
@@ -402,8 +384,8 @@ func inRun(full, inSample int) int {
 
 // cutsToTry returns the flag -crash.limit, or else the number of recoveries of a full run or of a sampled one.
 func cutsToTry(full, inSample int) int {
-	if *crashLimit > 0 {
-		return *crashLimit
+	if *cuts.Limit > 0 {
+		return *cuts.Limit
 	}
 	return inRun(full, inSample)
 }
@@ -412,8 +394,8 @@ func cutsToTry(full, inSample int) int {
 func (j *crashJudge) judgeAll(t *testing.T, what string, trace *recorder.Trace, limit int,
 	judge func(s recorder.State, cut int, m recorder.Model) error) {
 	start := time.Now()
-	n, err := eachState(trace, crashModels(t), j.seed, limit, judge)
-	requireNoFailure(t, err)
+	n, err := cuts.EachState(trace, cuts.Models(t), j.seed, limit, judge)
+	cuts.RequireNoFailure(t, err)
 	logRate(t, fmt.Sprintf("%s, seed %d, %d states", what, j.seed, n), j, start)
 }
 

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"errors"
@@ -6,67 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// faultModel records the values that each pair of keys may have: the last acknowledged one, and those
-// of later writes that failed or are in progress. It may be cloned while a write runs.
-type faultModel struct {
-	mu    sync.Mutex
-	maybe map[int][]string // by pair; the first value was acknowledged, "" means none
-}
-
-func newFaultModel() *faultModel { return &faultModel{maybe: map[int][]string{}} }
-
-// begun records a write before it is made, and acked one that succeeded. The value of a write that
-// failed remains possible.
-func (m *faultModel) begun(pair int, value string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.maybe[pair] = append(m.candidates(pair), value)
-}
-
-func (m *faultModel) acked(pair int, value string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.maybe[pair] = []string{value}
-}
-
-// cut returns a copy of the model and calls image at the same moment: no write begins and none is
-// acknowledged meanwhile.
-func (m *faultModel) cut(image func()) *faultModel {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	image()
-	c := newFaultModel()
-	for pair, values := range m.maybe {
-		c.maybe[pair] = slices.Clone(values)
-	}
-	return c
-}
-
-// candidates returns the values that a pair may have. The caller holds m.mu, or no write is in progress.
-func (m *faultModel) candidates(pair int) []string {
-	if m.maybe[pair] == nil {
-		return []string{""}
-	}
-	return m.maybe[pair]
-}
-
-// check compares the values that were read for a pair with the model.
-func (m *faultModel) check(pair int, a, b string) error {
-	if a != b {
-		return fmt.Errorf("half a batch was applied: pair %d is %q and %q", pair, a, b)
-	}
-	if !slices.Contains(m.candidates(pair), a) {
-		return fmt.Errorf("pair %d is %q, want one of %q", pair, a, m.candidates(pair))
-	}
-	return nil
-}
 
 func pairKey(pair int, half string) []byte { return fmt.Appendf(nil, "pair%03d%s", pair, half) }
 
@@ -74,7 +20,7 @@ const numFaultPairs = 40
 
 // faultRun runs a small workload over a failing file system.
 type faultRun struct {
-	model *faultModel
+	model *oracle.Possible
 	rnd   *rand.Rand
 	// readsMustWork says that no read may fail, because only writes do.
 	readsMustWork bool
@@ -86,7 +32,7 @@ type faultRun struct {
 }
 
 func newFaultRun(seed uint64, scale int) *faultRun {
-	return &faultRun{model: newFaultModel(), rnd: rand.New(rand.NewPCG(seed, 1)), scale: scale}
+	return &faultRun{model: oracle.NewPossible(), rnd: rand.New(rand.NewPCG(seed, 1)), scale: scale}
 }
 
 // write puts both keys of a random pair in one batch.
@@ -94,20 +40,20 @@ func (r *faultRun) write(d *db.DB, sync bool) error {
 	pair, value := r.rnd.IntN(numFaultPairs), fmt.Sprintf("%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(150)))
 	var b db.Batch
 	b.Put(pairKey(pair, "a"), []byte(value))
-	if d.Expiry().Under(pairKey(pair, "b")) {
+	if under(d, pairKey(pair, "b")) {
 		b.PutTTL(pairKey(pair, "b"), []byte(value), longTTL)
 		b.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, pair), []byte(value), time.Millisecond)
 	} else {
 		b.Put(pairKey(pair, "b"), []byte(value))
 	}
-	r.model.begun(pair, value)
+	r.model.Begun(pair, value)
 	write, wo := d.Apply, &db.WriteOptions{NoSync: !sync}
 	if r.rnd.IntN(3) == 0 {
-		write = func(b *db.Batch, wo *db.WriteOptions) error { return applyInTransaction(d, b, wo) }
+		write = func(b *db.Batch, wo *db.WriteOptions) error { return storetest.ApplyInTransaction(d, b, wo) }
 	}
 	err := write(&b, wo)
 	if err == nil {
-		r.model.acked(pair, value)
+		r.model.Acked(pair, value)
 	} else {
 		r.failures++
 	}
@@ -135,14 +81,14 @@ func (r *faultRun) load(d *db.DB) {
 		}
 	}
 	for pair, value := range values {
-		r.model.begun(pair, value)
+		r.model.Begun(pair, value)
 	}
 	if err := l.Commit(); err != nil {
 		r.failures++
 		return
 	}
 	for pair, value := range values {
-		r.model.acked(pair, value)
+		r.model.Acked(pair, value)
 	}
 }
 
@@ -156,17 +102,17 @@ func (r *faultRun) deleteRange(d *db.DB) {
 	b.Put(pairKey(kept, "a"), []byte(value))
 	b.Put(pairKey(kept, "b"), []byte(value))
 	for pair := from; pair < to; pair++ {
-		r.model.begun(pair, "")
+		r.model.Begun(pair, "")
 	}
-	r.model.begun(kept, value)
+	r.model.Begun(kept, value)
 	if err := d.Apply(&b, db.Sync); err != nil {
 		r.failures++
 		return
 	}
 	for pair := from; pair < to; pair++ {
-		r.model.acked(pair, "")
+		r.model.Acked(pair, "")
 	}
-	r.model.acked(kept, value)
+	r.model.Acked(kept, value)
 }
 
 // readAll compares the store's entries with the model. Errors are allowed unless reads must work.
@@ -196,7 +142,10 @@ func (r *faultRun) readAll(d *db.DB) error {
 	}
 	for pair := range numFaultPairs {
 		a, b := pairKey(pair, "a"), pairKey(pair, "b")
-		if err := r.model.check(pair, found[string(a)], found[string(b)]); err != nil {
+		if found[string(a)] != found[string(b)] {
+			return fmt.Errorf("half a batch was applied: pair %d is %q and %q", pair, found[string(a)], found[string(b)])
+		}
+		if err := r.model.Check(pair, found[string(a)]); err != nil {
 			return fmt.Errorf("iterator: %w", err)
 		}
 		got, err := s.Get(a)

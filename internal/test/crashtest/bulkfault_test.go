@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"fmt"
@@ -12,46 +12,44 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 const bulkKeys = 300
 
-// bulkChanges write testKey(0) to testKey(bulkKeys-1).
+// bulkChanges write fixture.Key(0) to fixture.Key(bulkKeys-1).
 var bulkChanges = map[string]func(d *db.DB, tables []string) error{
-	"an ingest": func(d *db.DB, tables []string) error { return second(d.Ingest(background, tables, nil)) },
+	"an ingest": ingest,
 	"a load": func(d *db.DB, _ []string) error {
 		l, err := d.NewLoader()
-		if err != nil {
-			return err
-		}
-		if err = putBulkKeys(l, 1); err == nil {
-			err = l.Commit()
-		}
-		_ = l.Close()
-		return err
+		return commitKeys(l, err, 1, nil)
 	},
 	"a bulk transaction": func(d *db.DB, _ []string) error {
 		b, err := d.NewBulkTransaction()
-		if err != nil {
-			return err
-		}
-		if err = putBulkKeys(b, 7919); err == nil {
-			err = b.Commit()
-		}
-		_ = b.Close()
-		return err
+		return commitKeys(b, err, 7919, nil)
 	},
 	"a bulk transaction that is read": func(d *db.DB, _ []string) error {
 		b, err := d.NewBulkTransaction()
-		if err != nil {
+		return commitKeys(b, err, 7919, func() (*db.Iterator, error) { return b.NewIterator(nil) })
+	},
+}
+
+// commitKeys puts the keys, each by step after the one before it, around, and reads the first if read is not nil.
+func commitKeys(l loading, err error, step int, read func() (*db.Iterator, error)) error {
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for i := range bulkKeys {
+		n := i * step % bulkKeys
+		if err := l.Put(fixture.Key(n), fixture.Value(n)); err != nil {
 			return err
 		}
-		defer b.Close()
-		if err = putBulkKeys(b, 7919); err != nil {
-			return err
-		}
-		it, err := b.NewIterator(nil)
+	}
+	if read != nil {
+		it, err := read()
 		if err != nil {
 			return err
 		}
@@ -59,27 +57,16 @@ var bulkChanges = map[string]func(d *db.DB, tables []string) error{
 		if !it.First() {
 			return it.Err()
 		}
-		return b.Commit()
-	},
-}
-
-// putBulkKeys puts the keys, each by step after the one before it, around.
-func putBulkKeys(l loading, step int) error {
-	for i := range bulkKeys {
-		n := i * step % bulkKeys
-		if err := l.Put(testKey(n), testValue(n)); err != nil {
-			return err
-		}
 	}
-	return nil
+	return l.Commit()
 }
 
 // Each operation of a bulk change fails once. Without an error all of it is there; after an error nothing is, unless the
 // MANIFEST failed and the store is opened again. No temporary file is left, and tables that were given are unchanged.
 func TestAnErrorAtEveryOperationOfABulkChange(t *testing.T) {
-	old, want := map[string]string{string(testKey(15)): "old"}, map[string]string{}
+	old, want := map[string]string{string(fixture.Key(15)): "old"}, map[string]string{}
 	for i := range bulkKeys {
-		want[string(testKey(i))] = string(testValue(i))
+		want[string(fixture.Key(i))] = string(fixture.Value(i))
 	}
 	for name, change := range bulkChanges {
 		t.Run(name, func(t *testing.T) {
@@ -88,19 +75,23 @@ func TestAnErrorAtEveryOperationOfABulkChange(t *testing.T) {
 				var tables []string
 				for i := range 4 {
 					tables = append(tables, fmt.Sprint("in/", i))
-					require.NoError(t, tableOfKeys(mem, tables[i], i*bulkKeys/4, (i+1)*bulkKeys/4, 3))
+					var entries []fixture.Entry
+					for k := i * bulkKeys / 4; k < (i+1)*bulkKeys/4; k++ {
+						entries = append(entries, fixture.Put(string(fixture.Key(k)), 3, string(fixture.Value(k))))
+					}
+					makeTable(t, mem, tables[i], entries...)
 				}
-				given := readDir(t, mem, "in")
+				given := fixture.ReadDir(t, mem, "in")
 				var armed atomic.Bool
 				var at, failed atomic.Uint64
-				d := mustOpen(t, testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				d := storetest.MustOpen(t, storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if !armed.Load() || at.Add(1) != failAt {
 						return nil
 					}
 					failed.Store(uint64(op.Kind))
 					return &wrap.Fault{Err: wrap.ErrInjected}
 				})))
-				require.NoError(t, d.Put(testKey(15), []byte("old"), db.Sync))
+				require.NoError(t, d.Put(fixture.Key(15), []byte("old"), db.Sync))
 				armed.Store(true)
 				err := change(d, tables)
 				armed.Store(false)
@@ -111,22 +102,22 @@ func TestAnErrorAtEveryOperationOfABulkChange(t *testing.T) {
 					require.NotZero(t, failAt)
 					shown = old
 				}
-				require.Equal(t, shown, contentsIn(t, d), says...)
+				require.Equal(t, shown, storetest.Contents(t, d), says...)
 				if kind != wrap.OpRemove && kind != wrap.OpClose {
-					require.Empty(t, namesOf(t, mem, base.FileTemp), says...)
+					require.Empty(t, fixture.Names(t, mem, base.FileTemp), says...)
 				}
 				_ = d.Close() // its error may be that of the failure
-				require.Equal(t, given, readDir(t, mem, "in"))
+				require.Equal(t, given, fixture.ReadDir(t, mem, "in"))
 
 				mem = mem.Kill()
-				d = openTest(t, testOptions(mem))
-				if got := contentsIn(t, d); err == nil || len(got) != 1 {
+				d = storetest.Open(t, storetest.Options(mem))
+				if got := storetest.Contents(t, d); err == nil || len(got) != 1 {
 					require.Equal(t, want, got, says...)
 				} else {
 					require.Equal(t, old, got, says...)
 				}
-				require.Empty(t, namesOf(t, mem, base.FileTemp), says...)
-				requireNoFaults(t, d)
+				require.Empty(t, fixture.Names(t, mem, base.FileTemp), says...)
+				storetest.RequireNoFaults(t, d)
 				require.NoError(t, d.Close())
 				return at.Load()
 			}
@@ -150,34 +141,34 @@ func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 		}
 		return nil
 	})
-	o := testOptions(fsys)
-	d := openTest(t, o)
+	o := storetest.Options(fsys)
+	d := storetest.Open(t, o)
 	require.NoError(t, d.Put([]byte("k"), []byte("before"), db.Sync))
 	require.NoError(t, d.Flush())
-	l := newLoader(t, d)
+	l := storetest.NewLoader(t, d)
 	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 	require.NoError(t, l.Put([]byte("l"), []byte("loaded")))
 	failing.Store(true)
 	require.ErrorIs(t, l.Commit(), db.ErrNoSpace)
 	require.False(t, failing.Load())
-	requireValue(t, d, []byte("k"), []byte("before"))
+	storetest.RequireValue(t, d, []byte("k"), []byte("before"))
 	require.NoError(t, d.Put([]byte("k"), []byte("after"), db.Sync))
-	requireValue(t, d, []byte("k"), []byte("after"))
+	storetest.RequireValue(t, d, []byte("k"), []byte("after"))
 
 	// The system may have written the data that it failed to sync.
-	after := openTest(t, testOptions(copyFS(t, mem)))
+	after := storetest.Open(t, storetest.Options(fixture.CopyFS(t, mem)))
 	require.Positive(t, after.Metrics().Total().Tables)
-	requireValue(t, after, []byte("l"), []byte("loaded"))
-	requireContent(t, after, "k", "after", "l", "loaded")
+	storetest.RequireValue(t, after, []byte("l"), []byte("loaded"))
+	storetest.RequireContent(t, after, "k", "after", "l", "loaded")
 	require.NoError(t, after.Compact(t.Context(), nil, nil))
-	requireValue(t, after, []byte("k"), []byte("after"))
+	storetest.RequireValue(t, after, []byte("k"), []byte("after"))
 
 	// Once there is space, nothing of the load is left.
 	require.NoError(t, d.Flush())
-	eventually(t, func() bool { return len(namesOf(t, mem, base.FileTable)) == 2 })
-	requireAbsent(t, d, []byte("l"))
+	fixture.Eventually(t, func() bool { return len(fixture.Names(t, mem, base.FileTable)) == 2 })
+	storetest.RequireAbsent(t, d, []byte("l"))
 	require.NoError(t, d.Close())
-	d = openTest(t, testOptions(mem))
-	requireValue(t, d, []byte("k"), []byte("after"))
-	requireAbsent(t, d, []byte("l"))
+	d = storetest.Open(t, storetest.Options(mem))
+	storetest.RequireValue(t, d, []byte("k"), []byte("after"))
+	storetest.RequireAbsent(t, d, []byte("l"))
 }

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"errors"
@@ -12,34 +12,29 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// piecesOptions returns options with tables so small that a compaction of a few hundred entries is
-// divided. No background compaction begins as long as only level 0 grows.
-func piecesOptions(fs vfs.FS, slots int) *db.Options {
-	o := testOptions(fs)
-	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, db.NoCompression, slots
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
-	return o
-}
 
 // Each operation of a divided compaction fails, once or from then on. The compaction has no effect,
 // or it is complete when the database is reopened.
 func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	const keys = 400
 	full := vfs.NewMem()
-	d := mustOpen(t, piecesOptions(full, 3))
+	d := storetest.MustOpen(t, storetest.DividedOptions(full, 3))
 	for range 2 {
-		fill(t, d, 0, keys)
+		storetest.Fill(t, d, 0, keys)
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
 
 	step := int64(1)
-	if sampled() {
+	if race.Sampled() {
 		step = 11
 	}
 	failures, done := 0, 0
@@ -48,8 +43,8 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 			for _, sticky := range []bool{false, true} {
 				var begun atomic.Bool
 				var ops, ofTables atomic.Int64
-				mem := copyFS(t, full)
-				d := openTest(t, piecesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				mem := fixture.CopyFS(t, full)
+				d := storetest.Open(t, storetest.DividedOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if !begun.Load() {
 						return nil
 					}
@@ -66,7 +61,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				err := d.Compact(t.Context(), nil, nil)
 				begun.Store(false)
 				if !sticky && ofTables.Load() > 0 { // otherwise files may wait for the next open
-					require.NoError(t, strayFilesWhenIdle(d, mem))
+					require.NoError(t, storetest.StrayFilesWhenIdle(d, mem))
 				}
 				switch {
 				case ops.Load() < at: // the compaction had fewer operations
@@ -78,14 +73,14 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 					require.NotErrorIs(t, err, compact.ErrStopped)
 				}
 				for k := range keys {
-					requireValue(t, d, testKey(k), testValue(k))
+					storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
 				}
 				_ = d.Close() // the MANIFEST may have failed
-				d = openTest(t, piecesOptions(mem, 3))
+				d = storetest.Open(t, storetest.DividedOptions(mem, 3))
 				for k := range keys {
-					requireValue(t, d, testKey(k), testValue(k))
+					storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
 				}
-				require.NoError(t, strayFilesWhenIdle(d, mem))
+				require.NoError(t, storetest.StrayFilesWhenIdle(d, mem))
 				require.NoError(t, d.Close())
 			}
 		}
@@ -97,9 +92,9 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	const keys = 500
 	r := recorder.New(recorder.Image{})
-	d := mustOpen(t, piecesOptions(r, 3))
+	d := storetest.MustOpen(t, storetest.DividedOptions(r, 3))
 	for range 2 {
-		fill(t, d, 0, keys)
+		storetest.Fill(t, d, 0, keys)
 		require.NoError(t, d.Flush())
 	}
 	from := len(r.Trace().Ops)
@@ -108,7 +103,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.NoError(t, d.Close())
 	limit := 0
-	if sampled() {
+	if race.Sampled() {
 		limit = 200
 	}
 	judge := func(s recorder.State, cut int, m recorder.Model) error {
@@ -116,7 +111,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 			return nil
 		}
 		mem := s.Image.Mem()
-		d, err := db.Open("db", piecesOptions(mem, 1))
+		d, err := db.Open("db", storetest.DividedOptions(mem, 1))
 		if err != nil {
 			if m == recorder.M4 && errors.Is(err, db.ErrCorruption) {
 				return nil
@@ -124,14 +119,14 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 			return err
 		}
 		for k := range keys {
-			if v, err := d.Get(testKey(k)); err != nil || string(v) != string(testValue(k)) {
+			if v, err := d.Get(fixture.Key(k)); err != nil || string(v) != string(fixture.Value(k)) {
 				return errors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
 			}
 		}
-		waitUntilIdle(d)
-		return errors.Join(strayFilesWhenIdle(d, mem), d.Close())
+		storetest.WaitUntilIdle(d)
+		return errors.Join(storetest.StrayFilesWhenIdle(d, mem), d.Close())
 	}
-	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
-	requireNoFailure(t, err)
+	n, err := cuts.EachState(r.Trace(), cuts.Models(t), 1, limit, judge)
+	cuts.RequireNoFailure(t, err)
 	t.Logf("%d states", n)
 }

@@ -1,10 +1,14 @@
-package db_test
+package crashtest
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,28 +16,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // crashChanges is a workload of one writer, so that the order of the commits is known although the logs do not have
 // all of them: loads, bulk transactions, ingests and deletions of ranges come between its batches.
 type crashChanges struct {
 	crashWorkload
-	t     testing.TB
-	r     *recorder.FS
-	rnd   *rand.Rand
-	d     *db.DB
-	order []*oracle.Batch
-	// ranges counts the deleted ranges, dropped and swept those that removed tables at once or later.
-	ranges, dropped, swept int
+	t      testing.TB
+	r      *recorder.FS
+	rnd    *rand.Rand
+	d      *db.DB
+	order  []*oracle.Batch
+	ranges int          // deleted ones
+	log    bytes.Buffer // of the store, which says how many tables a deleted range removed at once or left for later
 }
 
 // record makes at least total commits, with the changes in any order, and returns the trace and its judge.
 func (w *crashChanges) record(total, opens int, changes ...func(*crashChanges)) (*recorder.Trace, *crashJudge) {
 	w.r, w.rnd = recorder.New(recorder.Image{}), rand.New(rand.NewPCG(w.seed, 9))
 	for range opens {
-		w.d = openDir(w.t, "db", crashOptions(w.r, w.seed))
+		o := crashOptions(w.r, w.seed)
+		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+		w.d = storetest.OpenDir(w.t, "db", o)
 		for end := len(w.order) + total/opens; len(w.order) < end; {
 			w.write(w.rnd.IntN(15))
 			changes[w.rnd.IntN(len(changes))](w)
@@ -92,10 +104,12 @@ func (w *crashChanges) load() {
 	entries := b.All()
 	var l loading
 	if w.rnd.IntN(2) == 0 {
-		l = newLoader(w.t, w.d)
+		l = storetest.NewLoader(w.t, w.d)
 		slices.SortFunc(entries, func(a, b oracle.Op) int { return cmp.Compare(a.Key, b.Key) })
 	} else {
-		l = newBulk(w.t, w.d)
+		var err error
+		l, err = w.d.NewBulkTransaction()
+		require.NoError(w.t, err)
 		for _, op := range entries {
 			require.NoError(w.t, l.Put([]byte(op.Key), []byte("replaced by the same transaction"+strings.Repeat("r", 100))))
 		}
@@ -123,41 +137,60 @@ func (w *crashChanges) load() {
 func (w *crashChanges) ingest() {
 	b := w.next()
 	b.Ops = append(b.Ops, oracle.Op{Key: fmt.Sprintf("zz%06d", b.Number), Value: "alone"})
-	byKey := map[string]madeEntry{}
+	byKey := map[string]fixture.Entry{}
 	above := uint64(0) // tables of another store may have numbers above this one's
 	if w.rnd.IntN(2) == 0 {
-		above = w.d.Finder().VisibleSeq.Load() + 1
+		above = w.d.Metrics().LastSequence + 1
 	}
 	for _, op := range b.All() {
-		e := madeEntry{key: op.Key, seq: above + uint64(w.rnd.IntN(100))}
+		e := fixture.Del(op.Key, above+uint64(w.rnd.IntN(100)))
 		if !op.Delete {
-			value, err := w.d.Expiry().Seal(nil, []byte(op.Key), []byte(op.Value), 0)
-			require.NoError(w.t, err)
-			e.value = string(value)
+			value := []byte(op.Value)
+			if under(w.d, []byte(op.Key)) {
+				value = expiry.Append(nil, expiry.Never, value)
+			}
+			e = fixture.Put(op.Key, e.Seq, string(value))
 		}
 		byKey[op.Key] = e
 	}
-	entries := slices.SortedFunc(maps.Values(byKey), func(a, b madeEntry) int { return cmp.Compare(a.key, b.key) })
+	entries := slices.SortedFunc(maps.Values(byKey), func(a, b fixture.Entry) int { return cmp.Compare(a.Key, b.Key) })
 	last := len(entries) - 1
 	cut := w.rnd.IntN(last)
-	parts := [][]madeEntry{entries[:cut], entries[cut:last], entries[last:]}
+	parts := [][]fixture.Entry{entries[:cut], entries[cut:last], entries[last:]}
 	if w.rnd.IntN(3) == 0 {
 		old := slices.Clone(entries[:last])
 		for i := range old {
-			if old[i].value != "" { // it may have an envelope
-				old[i].value += "is overwritten"
+			if old[i].Kind == base.KindSet { // it may have an envelope
+				old[i].Value += "is overwritten"
 			}
 		}
-		parts = [][]madeEntry{old, entries[:last], entries[last:]}
+		parts = [][]fixture.Entry{old, entries[:last], entries[last:]}
 	}
 	var paths []string
 	for i, part := range parts {
-		paths = append(paths, makeTable(w.t, w.r, fmt.Sprintf("in/%d-%d", b.Number, i), part))
+		paths = append(paths, fmt.Sprintf("in/%d-%d", b.Number, i))
+		makeTable(w.t, w.r, paths[i], part...)
 	}
-	w.commit(b, func() error { return second(w.d.Ingest(background, paths, nil)) })
+	w.commit(b, func() error { return ingest(w.d, paths) })
 	for _, path := range paths {
 		require.NoError(w.t, w.r.Remove(path))
 	}
+}
+
+// makeTable writes a table, as another machine would, and does not sync it.
+func makeTable(t testing.TB, fsys vfs.FS, path string, entries ...fixture.Entry) {
+	t.Helper()
+	require.NoError(t, fsys.MkdirAll(filepath.Dir(path)))
+	file, err := fsys.Create(path)
+	require.NoError(t, err)
+	_, err = file.Write(fixture.Table(t, entries...))
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+func ingest(d *db.DB, paths []string) error {
+	_, err := d.Ingest(context.Background(), paths, nil)
+	return err
 }
 
 // deleteRange applies a batch that begins with the deletion of a range. Now and then the range is wide and has all
@@ -186,20 +219,11 @@ func (w *crashChanges) deleteRange() {
 		deletes = append(deletes, oracle.Op{Key: fmt.Sprintf("key%04d", key), Delete: true})
 	}
 	b.Ops = append(deletes, b.Ops...)
-	before := w.d.Untraced().Last()
 	if pinned {
 		s := w.d.NewSnapshot()
-		defer func() {
-			if w.d.Coordinator().Waiting() {
-				w.swept++
-			}
-			require.NoError(w.t, s.Close())
-		}()
+		defer func() { require.NoError(w.t, s.Close()) }()
 	}
 	w.commit(b, func() error { return w.d.Apply(&batch, db.Sync) })
-	if w.d.Untraced().Last() != before {
-		w.dropped++
-	}
 }
 
 // fill writes all keys, so that many tables have no others.
@@ -211,7 +235,7 @@ func (w *crashChanges) fill() {
 		}
 		w.apply(b)
 	}
-	require.NoError(w.t, w.d.Compact(background, nil, nil))
+	require.NoError(w.t, w.d.Compact(context.Background(), nil, nil))
 }
 
 // The power fails at every operation of a run with bulk changes. What was committed is there as a whole, with all
@@ -230,11 +254,11 @@ func TestCrashAtEveryOperationOfBulkChanges(t *testing.T) {
 		{"all", 2000, 600, []func(*crashChanges){(*crashChanges).load, (*crashChanges).ingest, (*crashChanges).deleteRange}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			testSeeds(t, func(t *testing.T, seed uint64) {
+			cuts.Seeds(t, func(t *testing.T, seed uint64) {
 				w := &crashChanges{t: t, crashWorkload: crashWorkload{seed: seed, keys: c.keys}}
 				trace, j := w.record(inRun(1000, 300), 2, c.changes...)
-				t.Logf("seed %d: %d operations, %d commits, %d loads, ingests %+v; of %d deleted ranges %d removed tables at once, %d later",
-					seed, len(trace.Ops), len(w.order), w.metrics.Loads.Count, w.metrics.Ingests, w.ranges, w.dropped, w.swept)
+				t.Logf("seed %d: %d operations, %d commits, %d loads, ingests %+v, %d deleted ranges",
+					seed, len(trace.Ops), len(w.order), w.metrics.Loads.Count, w.metrics.Ingests, w.ranges)
 				switch c.name {
 				case "loads":
 					require.Positive(t, w.metrics.Loads.Count)
@@ -242,8 +266,8 @@ func TestCrashAtEveryOperationOfBulkChanges(t *testing.T) {
 					require.Positive(t, w.metrics.Ingests.Linked)
 					require.Positive(t, w.metrics.Ingests.Rewritten)
 				case "ranges":
-					require.Positive(t, w.dropped)
-					require.Positive(t, w.swept)
+					require.Regexp(t, `"deleted a range" tables=[1-9]`, w.log.String(), "tables are removed at once")
+					require.Regexp(t, `"deleted a range".* kept=[1-9]`, w.log.String(), "tables are left for later")
 				}
 				j.judgeAll(t, "crash of "+c.name, trace, cutsToTry(c.limit, 90), func(s recorder.State, cut int, m recorder.Model) error {
 					if err := j.judge(s, cut, m); err != nil || c.name != "ingests" {

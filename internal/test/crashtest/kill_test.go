@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 var (
@@ -221,10 +222,10 @@ func readKilled(t *testing.T, dir string, rnd *rand.Rand) (state []oracle.Entry)
 	}
 	for range min(8, len(state)) { // lookups take another path, through filters
 		e := state[rnd.IntN(len(state))]
-		requireValue(t, d, []byte(e.Key), []byte(e.Value))
+		storetest.RequireValue(t, d, []byte(e.Key), []byte(e.Value))
 	}
 	if rnd.IntN(5) == 0 {
-		requireNoFaults(t, d)
+		storetest.RequireNoFaults(t, d)
 	}
 	require.NoError(t, d.Close())
 	return state

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"errors"
@@ -15,8 +15,12 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,8 +33,8 @@ type fullDisk struct {
 	space    atomic.Bool
 	run      *faultRun
 
-	image *vfs.Mem    // the disk after the cut, nil if the cut was not reached
-	model *faultModel // the entries that image may have
+	image *vfs.Mem         // the disk after the cut, nil if the cut was not reached
+	model *oracle.Possible // the entries that image may have
 }
 
 // noOperation is an index that is never reached.
@@ -42,7 +46,7 @@ func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 	f.counting = wrap.NewCounting(fixture.LogsOf(seed, f.mem))
 	f.checker = order.New(wrap.NewFaulty(f.counting, func(op wrap.Op) *wrap.Fault {
 		if op.Index == cutAt {
-			f.model = f.run.model.cut(func() { f.image = f.mem.Crash() })
+			f.model = f.run.model.Cut(func() { f.image = f.mem.Crash() })
 		}
 		if op.Index < from || f.space.Load() {
 			return nil
@@ -89,9 +93,9 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 	if err != nil {
 		return err
 	}
-	waitUntilIdle(d)
+	storetest.WaitUntilIdle(d)
 	if err = r.readAll(d); err == nil {
-		err = strayFilesWhenIdle(d, left)
+		err = storetest.StrayFilesWhenIdle(d, left)
 	}
 	if cerr := d.Close(); err == nil {
 		err = cerr
@@ -145,14 +149,14 @@ func (f *fullDisk) use(d *db.DB) (final bool, err error) {
 		case errors.Is(err, db.ErrReadOnly):
 			return true, r.readAll(d)
 		default:
-			d.Committer().Pause(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	if err := d.Flush(); err != nil {
 		return false, fmt.Errorf("with space: %w", err)
 	}
-	waitUntilIdle(d)
-	if err := strayFilesWhenIdle(d, f.mem); err != nil {
+	storetest.WaitUntilIdle(d)
+	if err := storetest.StrayFilesWhenIdle(d, f.mem); err != nil {
 		return false, err
 	}
 	return false, r.readAll(d)
@@ -162,13 +166,13 @@ func (f *fullDisk) use(d *db.DB) (final bool, err error) {
 // is space the store recovers without being reopened: it replaces the log or MANIFEST that failed, removes half-written
 // files, and leaves no file open. A power cut during that or afterwards loses nothing acknowledged.
 func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		counter := newFullDisk(seed, noOperation, noOperation)
 		faulty := counter.checker.Unwrap().(*wrap.Faulty)
 		_, err := counter.fillUp()
 		require.NoError(t, err)
 		total, step := int(faulty.Ops()), 1
-		if sampled() {
+		if race.Sampled() {
 			step = 37
 		}
 		before := runtime.NumGoroutine()
@@ -198,15 +202,15 @@ func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)),
 			"only a failure while renaming CURRENT is final")
 		require.Greater(t, int(cuts.Load()), total/step/2)
-		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+		fixture.Eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
 // The bug: Open on a full disk failed without saying that the database can be read.
 func TestOpenOnAFullDiskSuggestsReadOnly(t *testing.T) {
 	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
-	fill(t, d, 0, 100)
+	d := storetest.MustOpen(t, storetest.Options(mem))
+	storetest.Fill(t, d, 0, 100)
 	require.NoError(t, d.Close())
 	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		switch op.Kind {
@@ -220,7 +224,7 @@ func TestOpenOnAFullDiskSuggestsReadOnly(t *testing.T) {
 	require.ErrorContains(t, err, "Options.ReadOnly opens it without")
 	d, err = db.Open("db", &db.Options{FS: full, ReadOnly: true})
 	require.NoError(t, err)
-	requireValue(t, d, testKey(7), testValue(7))
+	storetest.RequireValue(t, d, fixture.Key(7), fixture.Value(7))
 	require.NoError(t, d.Close())
 
 	_, err = db.Open("another", &db.Options{FS: full})

@@ -1,4 +1,4 @@
-package db_test
+package crashtest
 
 import (
 	"errors"
@@ -18,8 +18,11 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -133,9 +136,19 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 		return fmt.Errorf("%d files are open after Close", n)
 	}
 	return r.opensAlike(mem, func(d *db.DB) (vfs.FS, error) {
-		waitUntilIdle(d)
-		return mem, strayFilesWhenIdle(d, d.Directory().FS)
+		storetest.WaitUntilIdle(d)
+		return mem, storetest.StrayFilesWhenIdle(d, withLogs{mem})
 	})
+}
+
+// withLogs lists the files of "logs" with those of the database.
+type withLogs struct{ *vfs.Mem }
+
+// List implements vfs.FS.
+func (w withLogs) List(dir string) ([]string, error) {
+	logs, _ := w.Mem.List("logs")
+	names, err := w.Mem.List(dir)
+	return append(names, logs...), err
 }
 
 // The defaults suit every run of the tests; docs/reliability-runs.md describes the long runs.
@@ -180,10 +193,10 @@ func faultCounts(t *testing.T, fsys vfs.FS, r *faultRun) []uint64 {
 //
 //make:gates
 func TestAnErrorAtEveryOperation(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		scale, counts := faultWorkload(t, seed)
 		step := uint64(1)
-		if sampled() {
+		if race.Sampled() {
 			step = 41
 		}
 		before := runtime.NumGoroutine()
@@ -196,17 +209,17 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 				t.Logf("seed %d: %d runs of %s, sticky: %v", seed, runs, kind.name, sticky)
 			}
 		}
-		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+		fixture.Eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
 // Two operations of one run fail, often close to each other, so that the second failure meets the
 // handling of the first.
 func TestTwoErrorsInOneRun(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		scale, counts := faultWorkload(t, seed)
 		pairs := *faultPairs
-		if sampled() {
+		if race.Sampled() {
 			pairs = min(pairs, 20)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 4))
@@ -222,7 +235,7 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 		}
 		require.NoError(t, runFaultCases(pairs, 10, func(i int) error { return cases[i].run() }))
 		t.Logf("seed %d: %d runs", seed, pairs)
-		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+		fixture.Eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
@@ -261,7 +274,7 @@ func runFaultCases(n, maxErrors int, run func(i int) error) error {
 // error, nothing acknowledged is lost, and the store opens afterwards without LogDir.
 func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
 	step := uint64(inRun(29, 353))
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		r := newFaultRun(seed, 1)
 		r.logDirs = []string{"logs", "", "db", "logs"}
 		counts := faultCounts(t, vfs.NewMem(), r)
@@ -272,5 +285,25 @@ func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
 				}))
 			}
 		}
+	})
+}
+
+func TestShortReadsChangeNoAnswer(t *testing.T) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
+		mem := vfs.NewMem()
+		r := newFaultRun(seed, 1)
+		r.readsMustWork = true
+		require.NoError(t, r.workload(fixture.ShortReads(mem)))
+		require.Zero(t, r.failures)
+
+		d, err := db.Open("db", crashOptions(fixture.ShortReads(mem), seed&^3)) // with the same Expiry as 0
+		require.NoError(t, err)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		require.NoError(t, r.readAll(d))
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.NotZero(t, report)
+		require.NoError(t, d.Close())
+		require.NoError(t, r.workload(mem), "the files are complete")
 	})
 }

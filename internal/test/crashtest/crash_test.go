@@ -1,6 +1,7 @@
-package db_test
+package crashtest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // The power fails at every operation of a long run, and the disk is left as the models define. The
@@ -19,14 +22,14 @@ import (
 //
 //make:gates
 func TestCrashAtEveryOperation(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		start := time.Now()
 		w := &crashWorkload{seed: seed, keys: 150, fewest: inRun(3000, 0)}
 		trace, j := w.record(t, inRun(2100, 1000), 3)
 		rolls := manifestRolls(trace, w.opened)
 		t.Logf("seed %d: %d operations, %d batches, %d flushes, %d compactions, %d moves, %d MANIFEST rolls, recorded in %v",
 			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes.Count, w.metrics.Compactions.Count, w.metrics.Compactions.TrivialMoves, rolls, time.Since(start))
-		if !sampled() {
+		if !race.Sampled() {
 			require.GreaterOrEqual(t, len(trace.Ops), w.fewest)
 			require.GreaterOrEqual(t, w.metrics.Flushes.Count, uint64(30))
 			require.GreaterOrEqual(t, w.metrics.Compactions.Count, uint64(10))
@@ -40,7 +43,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // nearly all) or the power fails. The recovered entries are those of a prefix of the commits that holds
 // the promised ones. A buffered write is promised only if a write that promises more follows it.
 func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, buffered: true}
 		trace, j := w.record(t, inRun(3000, 1500), 3)
 		j.judgeAll(t, "crash of buffered writes", trace, cutsToTry(1500, 100), j.judge)
@@ -49,7 +52,7 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 
 // The power fails at every operation of a run during which tables are upgraded continuously.
 func TestCrashesDuringUpgrades(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, upgrades: true}
 		trace, j := w.record(t, inRun(2000, 500), 3)
 		require.Positive(t, w.upgraded)
@@ -60,7 +63,7 @@ func TestCrashesDuringUpgrades(t *testing.T) {
 // The logs move to another directory and back while the power fails at every operation, and the store
 // is opened with any value of LogDir afterwards.
 func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, logDirs: []string{"logs", "", "db", "logs", "db", ""}}
 		trace, j := w.record(t, 1200, len(w.logDirs))
 		j.judgeAll(t, "crash while the logs move", trace, cutsToTry(1500, 100), j.judge)
@@ -74,7 +77,7 @@ func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
 //
 //make:gates
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150}
 		trace, j := w.record(t, 3000, 3)
 		j.judgeAll(t, "crash during recovery", trace, cutsToTry(100, 7), j.judgeNested)
@@ -84,7 +87,7 @@ func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 // The process is killed or the power fails amid collections of values: no value is lost, and none that was deleted or
 // overwritten returns.
 func TestCrashAmidCollectionsOfValues(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 400, separated: true}
 		trace, j := w.record(t, inRun(4000, 1500), 2)
 		require.NotEmpty(t, w.collections.spans)
@@ -105,7 +108,7 @@ func TestCrashAmidCollectionsOfValues(t *testing.T) {
 // all writes that were acknowledged before it, or not at all. Once it was made, it is there. The store
 // itself recovers as usual, and what an unfinished checkpoint left makes way for the next one.
 func TestCrashAtEveryOperationOfCheckpoints(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, checkpoints: true}
 		trace, j := w.record(t, 1000, 3)
 		require.Greater(t, len(w.copies), 3)
@@ -135,7 +138,7 @@ func (j *crashJudge) judgeCopy(s recorder.State, c crashCopy, cut int) error {
 		if err != nil {
 			return nil // judged elsewhere
 		}
-		_, err = d.Checkpoint(background, c.dir, nil)
+		_, err = d.Checkpoint(context.Background(), c.dir, nil)
 		if cerr := d.Close(); err == nil {
 			err = cerr
 		}
