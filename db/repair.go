@@ -47,10 +47,10 @@ import (
 //     RepairReport.EntriesFilled counts them. So do value tables whose references are gone. So a copy that was made file by file while
 //     the database was open keeps every key that its files have.
 //   - Tables that a complete MANIFEST does not list go to dir/lost if the logs are complete as well.
-//     A crash may have left a part of a load (Loader) or of an ingest. If the last edit of the
-//     MANIFEST is cut off, all of them are used. If no MANIFEST can be read completely, they look
-//     like other tables and are used. So are tables that the MANIFEST does not know: the repair of another
-//     program left them out, or they are older than its log and have later entries than it.
+//     A crash may have left a part of a load (Loader), an ingest or a deletion of a range. If the last
+//     edit of the MANIFEST is cut off, it may have committed a load, which is used as a whole. If no MANIFEST can be
+//     read completely, they look like other tables and are used. So are tables that the MANIFEST does not know: the
+//     repair of another program left them out, or they are older than its log and have later entries than it.
 //
 // # What is lost, and what may come back
 //
@@ -62,7 +62,7 @@ import (
 // says so; if it cannot be read, RepairReport.MayResurrect is set: with such a table, a
 // deleted key comes back whose tombstone the compaction had dropped, or an older value of a
 // key whose sequence number it had dropped. (Inputs of one compaction are removed in an order
-// in which the remaining ones do no such harm.) A part of a load or an ingest may appear as
+// in which the remaining ones do no such harm.) A part of a load, an ingest or a deletion of a range may appear as
 // well, if a crash interrupted it. RepairReport.MayResurrect is also set if replaced tables and logs
 // fill the key range of a missing table, or value tables replace the entries that referred to their
 // values: a key returns that was deleted before. The loss of

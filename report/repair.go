@@ -37,9 +37,9 @@ type RepairReport struct {
 	ManifestProblem string
 	// MayResurrect says that the tables in use could not be determined, or that replaced ones fill the key ranges of
 	// missing ones, or that value tables are used without the entries that referred to their values. A table that a
-	// compaction had replaced may have brought back deleted keys and older values, and a part of a load or an ingest
-	// may be present that a crash interrupted. Or values come from a damaged value table of which nothing says whose
-	// values it has: some may be older ones of their keys.
+	// compaction had replaced may have brought back deleted keys and older values, and a part of a load, an ingest or a
+	// deletion of a range may be present that a crash interrupted. Or values come from a damaged value table of which
+	// nothing says whose values it has: some may be older ones of their keys.
 	MayResurrect bool
 
 	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are missing, by name.

@@ -383,3 +383,23 @@ func TestRepairRestoresALoadThatALostEditMayHaveCommitted(t *testing.T) {
 		})
 	}
 }
+
+// The bug: if a crash cut off the edit of a deletion, a repair used its tombstones, but not that it removed a table.
+func TestRepairUsesNoPartOfAChangeWhoseEditIsCutOff(t *testing.T) {
+	for name, tables := range map[string][2][]byte{
+		"a deletion of a range": {fixture.Table(t, fixture.Del("b", 1<<20)), fixture.Table(t, fixture.Put("d", 1<<20+2, "own"))},
+		"an ingest":             {fixture.Table(t, fixture.Put("b", 1<<28, "new")), fixture.Table(t, fixture.Put("d", 1<<40, "of another store"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fixture.Dir{
+				"000004.ldb": fixture.Table(t, fixture.Put("a", 2, "removed")), "000005.ldb": fixture.Table(t, fixture.Put("b", 3, "old")),
+				"000008.ldb": tables[0], "000009.ldb": tables[1],
+			}
+			d.AddManifest(t, 2, d.Edit(t, 6, 3, map[uint64]int{4: 2, 5: 2}))
+			d["MANIFEST-000002"] = append(d["MANIFEST-000002"], 1, 2, 3)
+			got, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, fixture.Contents{"a": "removed", "b": "old"}, got, "%s", rep)
+			require.False(t, rep.Incomplete, "%s", rep)
+		})
+	}
+}

@@ -252,6 +252,7 @@ func (r *Repairer) planTables(p *plan) {
 	for _, f := range p.placed {
 		placed[f.File.Num] = true
 	}
+	lostLoad := r.lostLoad(p)
 	for _, t := range r.tables {
 		p.lines = append(p.lines, t.line)
 		_, live := p.live[t]
@@ -266,7 +267,7 @@ func (r *Repairer) planTables(p *plan) {
 				"other tables replaced it, but some of them are missing or damaged: it fills their key ranges")
 		case t.dead:
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
-		case r.ofLostEdit(p, t):
+		case lostLoad[t]:
 			r.use(p, t, "it was on no level, and the last edit of the MANIFEST is cut off")
 		case t.entries > 0 && r.unknown(p, t):
 			r.report.MayResurrect = true
@@ -307,10 +308,10 @@ func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 }
 
 // endsWhole reports whether the MANIFEST has all edits that were ever in force. It may have lost its end
-// if the log that it names is missing, its last edit is cut off, or CLOSED records more edits.
+// if the log that it names is missing, or CLOSED records more edits. See lostLoad about an edit that is cut off.
 func (r *Repairer) endsWhole() bool {
 	m := &r.manifest
-	return m.version != nil && !m.lostEnd && m.lines[m.name].BytesLost == 0 && r.hasLog(m.logNum)
+	return m.version != nil && !m.lostEnd && r.hasLog(m.logNum)
 }
 
 // knowsAll reports whether tables that the MANIFEST does not name have nothing that is not elsewhere: a
@@ -320,25 +321,27 @@ func (r *Repairer) knowsAll() bool {
 	return r.endsWhole() && len(r.missingOps) == 0 && !slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.needed && !l.clean })
 }
 
-// ofLostEdit reports whether the edit that is cut off at the end of the MANIFEST may have added a table
-// of an ingest, whose sequence numbers may be old. All tables of that edit are used, or none. Other tables
-// that are as new as the MANIFEST and that it does not name were replaced, which the MANIFEST says, or
-// overlap those from which they were merged.
-func (r *Repairer) ofLostEdit(p *plan, t *foundTable) bool {
+// lostLoad returns the tables of a load which the edit that is cut off at the end of the MANIFEST may have committed.
+// Their sequence numbers are further above the last one than those of an ingest or a deletion of ranges, which a crash
+// interrupted: Open drops these too. Only the edit says which tables a deletion removes, so its tombstones alone would
+// be half of it. The tables of an ingest have any numbers.
+func (r *Repairer) lostLoad(p *plan) map[*foundTable]bool {
 	m := &r.manifest
-	if !p.complete || m.lines[m.name].BytesLost == 0 || !t.intact() {
-		return false
+	_, num, ok := base.ParseFileName(m.name)
+	if !ok || !p.complete || m.lines[m.name].BytesLost == 0 {
+		return nil
 	}
-	if _, num, ok := base.ParseFileName(m.name); !ok || t.Num <= max(num, m.logNum) {
-		return false
-	}
-	for live := range p.live {
-		if r.cmp.Compare(base.UserKey(t.smallest), base.UserKey(live.largest)) <= 0 &&
-			r.cmp.Compare(base.UserKey(live.smallest), base.UserKey(t.largest)) <= 0 {
-			return false
+	load := map[*foundTable]bool{}
+	for _, t := range r.tables {
+		if p.named[t.Num] || !t.intact() || t.Num <= max(num, m.logNum) {
+			continue
 		}
+		if t.minSeq <= m.lastSeq+base.LoadAhead>>3 {
+			return nil
+		}
+		load[t] = true
 	}
-	return true
+	return load
 }
 
 // unknown reports whether the MANIFEST, or the lack of one, says nothing about a table that it does not name. No

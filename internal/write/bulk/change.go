@@ -60,8 +60,8 @@ func (c *Coordinator) install(l Leader, ch *change) error {
 }
 
 // name names the tables of a change while no edit is written, and chooses their levels. A crash during an edit leaves
-// its record cut off, and a repair then uses all tables that the edit may have added. So no change may be half-way
-// through its names.
+// its record cut off, and a repair then uses the tables of a load that the edit may have committed. So no change may be
+// half-way through its names.
 func (c *Coordinator) name(ch *change) error {
 	if ch.name == nil {
 		return nil
