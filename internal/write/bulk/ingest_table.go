@@ -96,8 +96,9 @@ func (j *ingest) link(t *table, temp string) (linked bool, err error) {
 	if err := vfs.SyncFile(j.Dir.FS, temp); err != vfs.ErrNoFileSync {
 		return true, err
 	}
-	j.drop(t)
-	return false, nil
+	err = j.Dir.FS.Remove(temp)
+	t.here = err != nil
+	return false, err
 }
 
 // copy copies the file durably.
