@@ -282,7 +282,7 @@ func (a *Archive) Start(p *Plan, num uint64) error {
 	err := a.start(p)
 	if err != nil {
 		p.keep = nil
-		a.broken = errors.Wrap(err, "sievedb: no changes are kept since the database was opened, because its subdirectory changes cannot be written")
+		a.broken = errors.Wrap(base.NoSpace(err), "sievedb: no changes are kept since the database was opened, because its subdirectory changes cannot be written")
 	}
 	a.segments = p.keep
 	a.beginLocked(p.last+1, num)
