@@ -52,7 +52,7 @@ ROOM_LEAST  ?= 80
 
 # What a user takes: the packages that programs import, with the tests of whole stores; the tests of the repository itself
 # and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./cmd/sievedb/... ./cmd/dbbench/...
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./internal/test/damage ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=all=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
@@ -160,12 +160,12 @@ race-all:
 
 # All systems and word sizes that are supported compile. Then the tests on a 32-bit machine, on one whose bytes run the
 # other way, and on one that fuses multiplications. amd64 runs 386 itself; the others are emulated and take about half
-# an hour. Of db, the tests in which sizes and bytes matter.
+# an hour. Of db and of whole stores, the tests in which sizes and bytes matter.
 platforms:
 	@for t in $(TARGET) $(MORE_TARGETS); do echo "build $$t"; export GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0; \
 		$(GO) vet $(SHIPPED) $(SERVER) && (cd $(STANDIN) && $(GO) vet ./...) || exit 1; done
 	@for t in $(BUILD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
-	@portable=$$($(CHOOSE) portable ./db ./internal/test/metamorphic) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
+	@portable=$$($(CHOOSE) portable ./db ./internal/test/metamorphic ./internal/test/damage) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \
 			echo "$$arch: not run, for $$emulator is missing; Debian has it in qemu-user-static"; missing=1; continue; fi; \
@@ -195,7 +195,7 @@ soak:
 	$(GO) test -timeout 12h -run TestAnErrorAtEveryOperation ./internal/test/crashtest -fault.ops 5000
 	$(GO) test -timeout 12h -run TestTwoErrorsInOneRun ./internal/test/crashtest -fault.pairs 100000
 	$(GO) test -timeout 12h -run TestFillsOfARealDisk ./db -fill.count 500
-	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
+	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./internal/test/damage -damage.shapes -damage.doubles 100000
 	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
 	$(GO) test -timeout 12h -run TestFiltersHaveNoFalseNegatives ./sstable -truth.keys 1000000000
 	$(GO) test -timeout 12h -v -run TestMeasuredRates ./filter/... -rates.long

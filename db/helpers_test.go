@@ -25,14 +25,9 @@ var (
 	readFile, writeFile = fixture.ReadFile, fixture.WriteFile
 	namesOf, isTable    = fixture.Names, fixture.IsTable
 	copyFS, readDir     = fixture.CopyFS, fixture.ReadDir
-	logBytes            = fixture.Log
-	hostileEdit         = fixture.EmptyEdit
 	craftTable          = fixture.Table
 	restampFirstBlock   = fixture.RestampFirstBlock
 	imageOf, fsOf       = fixture.Image, fixture.ImageFS
-	recordEnds          = fixture.RecordEnds
-	kindName            = fixture.KindName
-	filterBlockOf       = fixture.FilterBlock
 	prefixOfTen         = fixture.PrefixOfTen
 
 	watchTables = fixture.WatchTables
@@ -57,7 +52,6 @@ var (
 
 const (
 	raceEnabled = race.Enabled
-	bloomName   = fixture.BloomName
 )
 
 var background = context.Background()

@@ -1,5 +1,6 @@
-// Package damage damages a database on purpose and classifies the results. Only tests import it. It
-// works on files and bytes, and opens the store with a function that the test passes.
+// Package damage damages a database on purpose and classifies the results. Only tests import it. It works on files and
+// bytes, and opens the store with a function that the test passes. Its own tests have every damage of small databases,
+// hostile and forged files, and links in place of files.
 //
 //	Image ──► Flips, Sectors, Cuts, Missing, Swaps ──► Harm ──► Driver.Run ──► Outcome
 //	(files)   (every way to damage it, in order)       (one)    (open, read all)

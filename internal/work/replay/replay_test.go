@@ -2,13 +2,19 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -145,6 +151,63 @@ func TestAReadOnlyReplayWritesNothing(t *testing.T) {
 	require.Equal(t, "torn", r.Report().Logs[0].Tail)
 	require.Empty(t, r.Report().Logs[0].SetAside)
 	require.Equal(t, before, d.names(t))
+}
+
+// The log has many versions and is larger than a memtable.
+func TestAReadOnlyReplayDropsOnlyInvisibleVersions(t *testing.T) {
+	seed, batches := rand.Uint64(), uint64(300)
+	t.Logf("seed %d", seed)
+	if race.Sampled() {
+		batches = 100
+	}
+	for _, keys := range []int{1, 3000, 200_000} {
+		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, uint64(keys)))
+			type version struct {
+				seq  uint64
+				text string // the kind and the value
+			}
+			var parts []func(*testing.T, *wal.Writer)
+			want := map[string]version{}
+			last := 500*batches + 1
+			for from := uint64(1); from <= last; from += 500 {
+				var b batch.Batch
+				for seq := from; seq < from+500 && seq <= last; seq++ {
+					kind, key, value := base.KindSet, fmt.Sprint(rnd.IntN(keys)), fmt.Appendf(nil, "%0*d", rnd.IntN(100), rnd.Uint32())
+					if rnd.IntN(3) == 0 {
+						kind, value = base.KindDelete, nil
+					}
+					if seq == last {
+						kind, key, value = base.KindSet, "big", make([]byte, 6<<20) // more than a memtable holds
+					}
+					b.Add(kind, []byte(key), value)
+					want[key] = version{seq, fmt.Sprint(kind, string(value))}
+				}
+				record := b.Record(from)
+				parts = append(parts, func(t *testing.T, w *wal.Writer) { require.NoError(t, w.WriteRecord(record)) })
+			}
+			d := newDatabase(t)
+			d.log(t, 10, parts...)
+			d.opts.ReadOnly = true
+			r := d.open(t)
+			require.NoError(t, r.Run())
+			require.Equal(t, last, r.LastSeq())
+			kept, newest := 0, map[string]version{}
+			for _, m := range r.Memtables() {
+				kept += m.Len()
+				for ikey, value := range m.All() {
+					seq, kind := base.SplitTrailer(base.Trailer(ikey))
+					if key := string(base.UserKey(ikey)); seq > newest[key].seq {
+						newest[key] = version{seq, fmt.Sprint(kind, string(value))}
+					}
+				}
+			}
+			require.True(t, maps.Equal(want, newest))
+			if keys < 10_000 {
+				require.Less(t, kept, int(last)*2/3)
+			}
+		})
+	}
 }
 
 func TestAReplayWithoutEntriesHasNoMemtable(t *testing.T) {

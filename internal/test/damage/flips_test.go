@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"bytes"
@@ -13,11 +13,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 var (
@@ -33,7 +36,7 @@ var modes = map[string]bool{"read-only": true, "for writing": false}
 //
 //make:gates
 func TestEveryFlippedBitIsDetectedOrHarmless(t *testing.T) {
-	skipInShortRace(t)
+	race.SkipInShort(t)
 	for _, shape := range shapesToDamage() {
 		for state, v := range newVictims(t, shape) {
 			for mode, readOnly := range modes {
@@ -55,7 +58,7 @@ func (v *victim) flipAll(t *testing.T, readOnly bool) {
 				continue
 			}
 			out := v.check(t, h, readOnly, false)
-			counts.add(kindName(name), out.Class)
+			counts.add(fixture.KindName(name), out.Class)
 			if out.State > 0 {
 				lastRecordDropped++
 			}
@@ -73,13 +76,13 @@ func (v *victim) flipAll(t *testing.T, readOnly bool) {
 // the unclosed victim read-only and of the closed one for writing; but of the tables only in the first subtest, and for
 // the first two: the others are like the second. It is larger for what another shape covers, in large logs and samples.
 func (v *victim) flipStep(name string, readOnly bool) int {
-	kind := kindName(name)
-	like := slices.DeleteFunc(v.image.Names(), func(other string) bool { return kindName(other) != kind })
+	kind := fixture.KindName(name)
+	like := slices.DeleteFunc(v.image.Names(), func(other string) bool { return fixture.KindName(other) != kind })
 	data := kind == "value table" || kind == "tables"
 	switch {
 	case len(v.image[name]) > 16<<10:
 		return 37
-	case sampled():
+	case race.Sampled():
 		return 151
 	case *damageShapes:
 		return 1
@@ -93,7 +96,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 
 // cutStep returns the step between the lengths of a file that are tried. Of a large file, about a thousand are.
 func (v *victim) cutStep(name string) int {
-	if sampled() {
+	if race.Sampled() {
 		return 1 + len(v.image[name])/20
 	}
 	return 1 + len(v.image[name])/1000
@@ -104,14 +107,14 @@ func (v *victim) cutStep(name string) int {
 //
 //make:gates
 func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
-	skipInShortRace(t)
+	race.SkipInShort(t)
 	v := newVictim(t, damageDefault)
 	flips := 0
 	for _, name := range v.tables {
 		for fallbacks, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10)} {
-			at, size := filterBlockOf(t, v.image[name], policy)
+			at, size := fixture.FilterBlock(t, v.image[name], policy)
 			for h := range damage.Flips(v.image, name) {
-				if h.Offset < at || h.Offset >= at+size+5 || sampled() && h.Offset%7 != 0 {
+				if h.Offset < at || h.Offset >= at+size+5 || race.Sampled() && h.Offset%7 != 0 {
 					continue
 				}
 				flips++
@@ -141,7 +144,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 	victims := slices.Collect(maps.Values(newVictims(t, damageDefault)))
 	counts := tallies{}
 	doubles := *damageDoubles
-	if sampled() {
+	if race.Sampled() {
 		doubles /= 10
 	}
 	for range doubles {
@@ -171,7 +174,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 //
 //make:gates
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
-	skipInShortRace(t)
+	race.SkipInShort(t)
 	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, db.NoCompression, 400, 40, 0})
 	for _, shape := range shapes {
 		for state, v := range newVictims(t, shape) {
@@ -193,7 +196,7 @@ func (v *victim) cutAndSwap(t *testing.T, readOnly bool) {
 				continue
 			}
 			out := v.check(t, h, readOnly, asCrash(h))
-			counts.add(kindName(h.File), out.Class)
+			counts.add(fixture.KindName(h.File), out.Class)
 			if v.closed && h.File == v.log && v.vouchedFor(h.Image) {
 				require.Equal(t, damage.Refused, out.Class, h.What)
 			}
@@ -303,7 +306,7 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 //
 //make:gates
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
-	skipInShortRace(t)
+	race.SkipInShort(t)
 	for _, shape := range []damageShape{damageDefault, {"long", nil, db.NoCompression, 1500, 50, 0}} {
 		for mode, readOnly := range modes {
 			t.Run(shape.name+"/"+mode, func(t *testing.T) {
@@ -313,7 +316,7 @@ func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 				if shape.logRecords > 10 {
 					step = 127
 				}
-				if sampled() {
+				if race.Sampled() {
 					step *= 11
 				}
 				opened := 0
@@ -333,7 +336,7 @@ func TestARefusedOpenChangesNothing(t *testing.T) {
 	refused := 0
 	for _, name := range v.image.Names() {
 		for h := range damage.Flips(v.image, name) {
-			if h.Offset%5 != 0 || sampled() && h.Offset%25 != 0 {
+			if h.Offset%5 != 0 || race.Sampled() && h.Offset%25 != 0 {
 				continue
 			}
 			mem, err := h.Image.FS("db")

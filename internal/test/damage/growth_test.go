@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -31,7 +33,7 @@ func zeros(t *testing.T, n int) ([]byte, *manifest.FileMeta) {
 	w := sstable.NewWriter(&file, sstable.WriterOptions{Compression: sstable.Zstd})
 	value := make([]byte, 1<<20)
 	for i := range n {
-		require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(i), 4, base.KindSet), value))
+		require.NoError(t, w.Add(base.AppendInternalKey(nil, fixture.Key(i), 4, base.KindSet), value))
 	}
 	_, err := w.Finish()
 	require.NoError(t, err)
@@ -43,13 +45,13 @@ func TestACompactionThatWritesFarMoreThanItReadSaysSo(t *testing.T) {
 	for megabytes, says := range map[int]bool{20: false, 100: true} {
 		t.Run(fmt.Sprintf("%d MiB", megabytes), func(t *testing.T) {
 			table, meta := zeros(t, megabytes)
-			e := hostileEdit()
+			e := fixture.EmptyEdit()
 			e.Added = []manifest.LevelFile{{Level: 1, File: meta}}
 			mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
 			require.NoError(t, err)
 			fsys, written := countWrites(mem)
 			var log bytes.Buffer
-			d := mustOpen(t, &db.Options{
+			d := storetest.MustOpen(t, &db.Options{
 				FS: fsys, Tables: db.TableOptions{Compression: db.NoCompression}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -73,7 +75,7 @@ func TestTablesOfLongSharedKeysFillNoDisk(t *testing.T) {
 	stop := damage.Watch("the compaction of tables of long shared keys")
 	defer stop()
 	const entries = 20_000
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	im := damage.Image{}
 	for i := range 5 {
 		table, smallest, largest := damage.SharedKeys(64<<10, entries, uint64(4-i)+1)
@@ -86,7 +88,7 @@ func TestTablesOfLongSharedKeysFillNoDisk(t *testing.T) {
 	mem, err := im.FS("db")
 	require.NoError(t, err)
 	fsys, written := countWrites(mem)
-	d := mustOpen(t, &db.Options{FS: fsys})
+	d := storetest.MustOpen(t, &db.Options{FS: fsys})
 	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), db.ErrCorruption)
 	require.NoError(t, d.Close())
 	require.LessOrEqual(t, written(), damage.WriteBound(im.Size()))

@@ -1,8 +1,9 @@
 //go:build unix
 
-package db_test
+package damage_test
 
 import (
+	"context"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,11 +12,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // linkedDir is a database directory on the disk and a directory next to it that nothing may touch. The
@@ -30,10 +34,10 @@ func newLinkedDir(t *testing.T) *linkedDir {
 	l := &linkedDir{dir: filepath.Join(root, "db"), outside: filepath.Join(root, "outside"), names: map[base.FileKind]string{}}
 	require.NoError(t, os.Mkdir(l.outside, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "victim"), []byte("precious"), 0o600))
-	d := openDir(t, l.dir, testOptions(nil))
-	fill(t, d, 0, 100)
+	d := storetest.OpenDir(t, l.dir, storetest.Options(nil))
+	storetest.Fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())
-	fill(t, d, 100, 120)
+	storetest.Fill(t, d, 100, 120)
 	require.NoError(t, d.Close())
 	names, err := os.ReadDir(l.dir)
 	require.NoError(t, err)
@@ -82,17 +86,17 @@ func (l *linkedDir) files(t *testing.T) map[string]string {
 // linkedActions are the operations on a directory.
 var linkedActions = map[string]func(dir string) error{
 	"salvage": func(dir string) error {
-		o := testOptions(nil)
+		o := storetest.Options(nil)
 		o.Salvage = db.SalvageAll
 		return openWriteClose(dir, o)
 	},
 	"read": func(dir string) error {
-		o := testOptions(nil)
+		o := storetest.Options(nil)
 		o.Salvage, o.ReadOnly, o.FS = db.SalvageAll, true, vfs.OS
 		return openWriteClose(dir, o)
 	},
-	"repair":  func(dir string) error { return db.Repair(dir, testOptions(nil)) },
-	"destroy": func(dir string) error { return db.Destroy(dir, testOptions(nil)) },
+	"repair":  func(dir string) error { return db.Repair(dir, storetest.Options(nil)) },
+	"destroy": func(dir string) error { return db.Destroy(dir, storetest.Options(nil)) },
 }
 
 func openWriteClose(dir string, o *db.Options) error {
@@ -102,11 +106,11 @@ func openWriteClose(dir string, o *db.Options) error {
 	}
 	for i := range 300 {
 		if err == nil && !o.ReadOnly {
-			err = d.Put(testKey(i), testValue(i), db.NoSync)
+			err = d.Put(fixture.Key(i), fixture.Value(i), db.NoSync)
 		}
 	}
 	if err == nil {
-		_, err = d.Get(testKey(1))
+		_, err = d.Get(fixture.Key(1))
 	}
 	if cerr := d.Close(); err == nil {
 		err = cerr
@@ -179,7 +183,7 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 		"follower": func(dir string) (*db.DB, error) { return db.OpenFollower(dir, &db.Options{Salvage: db.SalvageAll}) },
 	} {
 		l := newLinkedDir(t)
-		require.NoError(t, db.Repair(l.dir, testOptions(nil))) // its log is damaged
+		require.NoError(t, db.Repair(l.dir, storetest.Options(nil))) // its log is damaged
 		files, err := os.ReadDir(l.dir)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -194,16 +198,17 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 		if name == "read-only" {
 			_, err := db.Open(l.outside, nil)
 			require.ErrorIs(t, err, db.ErrLocked, "through the link")
-			checkpointTo(t, d, filepath.Join(l.outside, "..", "copy"))
+			storetest.CheckpointTo(t, d, filepath.Join(l.outside, "..", "copy"))
 			requireNoLinks(t, filepath.Join(l.outside, "..", "copy"))
 		}
 		count := 0
-		for _, err := range eachKey(d) {
-			require.NoError(t, err)
+		keys, failed := d.All(nil)
+		for range keys {
 			count++
 		}
+		require.NoError(t, failed())
 		require.GreaterOrEqual(t, count, 100)
-		requireNoFaults(t, d)
+		storetest.RequireNoFaults(t, d)
 		require.ErrorIs(t, d.Put([]byte("a"), nil, nil), db.ErrReadOnly)
 		_, err = d.DiskUsage()
 		require.NoError(t, err)
@@ -211,7 +216,8 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 			require.NoError(t, d.Refresh(t.Context()))
 		}
 		require.NoError(t, d.Close())
-		for _, err := range []error{second(db.Open(l.dir, nil)), db.Repair(l.dir, nil)} {
+		_, err = db.Open(l.dir, nil)
+		for _, err := range []error{err, db.Repair(l.dir, nil)} {
 			require.ErrorIs(t, err, vfs.ErrSymlink)
 			require.ErrorContains(t, err, "replace the link with a copy of the file that it leads to, or open the database with Options.ReadOnly")
 			require.ErrorContains(t, err, l.dir)
@@ -268,7 +274,7 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 		return names
 	}
 	before := list()
-	require.ErrorContains(t, db.Repair(l.dir, testOptions(nil)), "symbolic link")
+	require.ErrorContains(t, db.Repair(l.dir, storetest.Options(nil)), "symbolic link")
 	require.Equal(t, before, list())
 }
 
@@ -277,7 +283,7 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 	o := &db.Options{Changes: db.ChangeRetention{Bytes: 1 << 30}}
 	other := filepath.Join(t.TempDir(), "other")
-	d := openDir(t, other, o)
+	d := storetest.OpenDir(t, other, o)
 	require.NoError(t, d.SetCursor("reader", 0))
 	require.NoError(t, d.Close())
 	cursors := filepath.Join(other, "changes", "CURSORS")
@@ -289,17 +295,17 @@ func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
-			d := openDir(t, dir, nil)
+			d := storetest.OpenDir(t, dir, nil)
 			require.NoError(t, d.Put([]byte("a"), nil, db.Sync))
 			require.NoError(t, d.Close())
 			require.NoError(t, put(filepath.Join(dir, "changes")))
 			f, err := db.OpenFollower(dir, nil)
 			require.NoError(t, err)
-			_ = firstError(f.Changes(background, 0, nil))
+			_ = fixture.FirstError(f.Changes(context.Background(), 0, nil))
 			require.NoError(t, f.Close())
 			d, err = db.Open(dir, o)
 			if err == nil {
-				require.Error(t, firstError(d.Changes(background, 0, nil)))
+				require.Error(t, fixture.FirstError(d.Changes(context.Background(), 0, nil)))
 				_ = d.DropCursor("reader")
 				require.NoError(t, d.Put([]byte("b"), nil, db.Sync))
 				require.NoError(t, d.Close())

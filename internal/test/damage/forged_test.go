@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 var (
@@ -35,7 +38,7 @@ func TestForgedDatabases(t *testing.T) {
 	sources := forgedSources(t)
 	n := *forgeDatabases
 	switch {
-	case raceEnabled:
+	case race.Enabled:
 		n = min(n, 100)
 	case testing.Short():
 		n = min(n, 300)
@@ -161,7 +164,7 @@ func readForged(d *db.DB) (err error) {
 	}
 	var keys [][]byte
 	for i := range forgedKeys + 2 {
-		keys = append(keys, testKey(i))
+		keys = append(keys, fixture.Key(i))
 	}
 	keys = append(keys, nil, []byte("a"), []byte("z"), []byte("\xff"))
 	for _, key := range keys {
@@ -172,9 +175,9 @@ func readForged(d *db.DB) (err error) {
 	note(e)
 	_, e = d.Tables()
 	note(e)
-	_, e = d.ApproximateSize(testKey(3), testKey(40))
+	_, e = d.ApproximateSize(fixture.Key(3), fixture.Key(40))
 	note(e)
-	for _, o := range []*db.IterOptions{nil, {LowerBound: testKey(5), UpperBound: testKey(50)}, db.PrefixBounds(testKey(7))} {
+	for _, o := range []*db.IterOptions{nil, {LowerBound: fixture.Key(5), UpperBound: fixture.Key(50)}, db.PrefixBounds(fixture.Key(7))} {
 		it, e := d.NewIterator(o)
 		note(e)
 		if e != nil {
@@ -185,7 +188,7 @@ func readForged(d *db.DB) (err error) {
 		for ok := it.Last(); ok; ok = it.Prev() {
 		}
 		for i := 0; i < forgedKeys; i += 9 {
-			if it.SeekGE(testKey(i)) && it.Next() && it.Prev() && it.Prev() {
+			if it.SeekGE(fixture.Key(i)) && it.Next() && it.Prev() && it.Prev() {
 				it.Next()
 			}
 		}
@@ -216,7 +219,7 @@ func repairForged(o *db.Options) error {
 func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 	s := hostileTable(t, filter.NewBloomPolicy(10), 1000, 500)
 	table := s.forge.WithEmptyIndex()
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	e.Added = []manifest.LevelFile{{Level: 0, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	for _, tableSize := range []int64{4 << 10, 1 << 20} {
@@ -225,11 +228,11 @@ func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 		o := &db.Options{
 			FS: mem, Tables: db.TableOptions{Size: tableSize}, Compaction: db.CompactionOptions{MaxConcurrent: 3},
 		}
-		d := mustOpen(t, o)
+		d := storetest.MustOpen(t, o)
 		require.ErrorIs(t, d.Compact(t.Context(), nil, nil), db.ErrCorruption)
 		require.NoError(t, d.Close())
 		require.NoError(t, db.Repair("db", o))
-		_, err = openTest(t, o).Get(testKey(999))
+		_, err = storetest.Open(t, o).Get(fixture.Key(999))
 		require.NoError(t, err, "Repair finds the data blocks without an index")
 	}
 }

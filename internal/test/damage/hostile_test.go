@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"bytes"
@@ -19,6 +19,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -27,20 +29,12 @@ import (
 // hostileImage returns a database of these edits, with more files.
 func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Image {
 	im := damage.Image{
-		"CURRENT": []byte("MANIFEST-000002\n"), "MANIFEST-000002": logBytes(t, records...), "000003.log": {},
+		"CURRENT": []byte("MANIFEST-000002\n"), "MANIFEST-000002": fixture.Log(t, records...), "000003.log": {},
 	}
 	for name, b := range more {
 		im[name] = b
 	}
 	return im
-}
-
-func smallBatch(seq uint64, keys ...string) []byte {
-	var b db.Batch
-	for _, k := range keys {
-		b.Put([]byte(k), []byte("v"))
-	}
-	return b.Content().Record(seq)
 }
 
 // craft returns an intact table of the entries, and its metadata.
@@ -87,7 +81,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 	other, overlapping := craft(t, 6, 3, "b", "z")
 	tables := damage.Image{"000005.ldb": table, "000006.ldb": other}
 	edit := func(change func(*manifest.Edit)) [][]byte {
-		e := hostileEdit()
+		e := fixture.EmptyEdit()
 		e.Added = []manifest.LevelFile{{Level: 1, File: meta}}
 		change(e)
 		return [][]byte{e.Encode(nil)}
@@ -147,14 +141,14 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 //
 //make:portable
 func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	records := [][]byte{e.Encode(nil)}
 	for i := range 100_000 {
 		records = append(records, (&manifest.Edit{Deleted: []manifest.DeletedFile{{Level: i % 7, Num: uint64(i)}}}).Encode(nil))
 	}
 	require.NoError(t, openHostile(t, hostileImage(t, records, nil), db.Options{ReadOnly: true}))
 
-	e = hostileEdit()
+	e = fixture.EmptyEdit()
 	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
 	for i := range 50_000 {
 		e.Added = append(e.Added, manifest.LevelFile{Level: 0, File: manifest.NewFileMeta(uint64(i+10), 1, key, key)})
@@ -164,7 +158,7 @@ func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 
 //make:portable
 func TestHostileCurrentsAreRefused(t *testing.T) {
-	records := [][]byte{hostileEdit().Encode(nil)}
+	records := [][]byte{fixture.EmptyEdit().Encode(nil)}
 	for _, current := range []string{
 		"", "\n", "MANIFEST-000002", "MANIFEST-000002\r\n", "MANIFEST-000002\n\n", "MANIFEST-000002\n\x00", " MANIFEST-000002\n", "MANIFEST-000002 \n",
 		"MANIFEST-2\n", "MANIFEST-0000002\n", "MANIFEST-+00002\n", "MANIFEST--00002\n", "manifest-000002\n", "MANIFEST-00000x\n", "MANIFEST-000009\n",
@@ -177,13 +171,13 @@ func TestHostileCurrentsAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, "CURRENT")
 	}
 	// A number with other leading zeros names another file, which exists here.
-	im := hostileImage(t, records, damage.Image{"CURRENT": []byte("MANIFEST-2\n"), "MANIFEST-2": logBytes(t, records...)})
+	im := hostileImage(t, records, damage.Image{"CURRENT": []byte("MANIFEST-2\n"), "MANIFEST-2": fixture.Log(t, records...)})
 	require.ErrorIs(t, openHostile(t, im, db.Options{}), db.ErrCorruption)
 }
 
 //make:portable
 func TestHostileLogsAreRefused(t *testing.T) {
-	edit := [][]byte{hostileEdit().Encode(nil)}
+	edit := [][]byte{fixture.EmptyEdit().Encode(nil)}
 	header := func(seq uint64, count uint32) []byte {
 		b := binary.LittleEndian.AppendUint64(nil, seq)
 		return binary.LittleEndian.AppendUint32(b, count)
@@ -203,7 +197,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 		"fewer entries than it counts": append(header(6, 3), 0, 1, 'k', 0, 1, 'l'),
 	} {
 		t.Run(name, func(t *testing.T) {
-			im := hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)})
+			im := hostileImage(t, edit, damage.Image{"000003.log": fixture.Log(t, fixture.Batch(6, "v", "a"), record)})
 			for _, readOnly := range []bool{false, true} {
 				err := openHostile(t, im, db.Options{ReadOnly: readOnly})
 				require.ErrorIs(t, err, db.ErrCorruption)
@@ -213,7 +207,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 	}
 	t.Run("an unknown kind is of a newer version", func(t *testing.T) {
 		record := append(header(6, 1), 7, 1, 'k')
-		err := openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)}), db.Options{})
+		err := openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": fixture.Log(t, fixture.Batch(6, "v", "a"), record)}), db.Options{})
 		require.ErrorIs(t, err, db.ErrNewer)
 		require.ErrorContains(t, err, "000003.log")
 	})
@@ -234,12 +228,12 @@ func TestHostileLogsAreRefused(t *testing.T) {
 func TestALogOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	record := binary.LittleEndian.AppendUint64(nil, 6)
 	n := 800_000
-	if raceEnabled { // the race detector pads allocations
+	if race.Enabled { // the race detector pads allocations
 		n = 200_000
 	}
 	record = binary.LittleEndian.AppendUint32(record, uint32(n))
 	record = append(record, make([]byte, 2*n)...) // deletions of the empty key
-	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, record)})
+	im := hostileImage(t, [][]byte{fixture.EmptyEdit().Encode(nil)}, damage.Image{"000003.log": fixture.Log(t, record)})
 	for _, readOnly := range []bool{false, true} {
 		require.NoError(t, openHostile(t, im, db.Options{ReadOnly: readOnly, Memtables: db.MemtableOptions{Size: 4 << 20}}))
 	}
@@ -249,7 +243,7 @@ func TestALogOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 // The bound here is eight times the logs' size and 12 MiB, instead of 64 MiB.
 func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	n := 1_500_000
-	if sampled() {
+	if race.Sampled() {
 		n = 100_000
 	}
 	for keyLen, name := range []string{"the empty key", "keys of one byte", "keys of two bytes", "keys of three bytes"} {
@@ -264,7 +258,7 @@ func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 				}
 				records = append(records, record)
 			}
-			im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, records...)})
+			im := hostileImage(t, [][]byte{fixture.EmptyEdit().Encode(nil)}, damage.Image{"000003.log": fixture.Log(t, records...)})
 			for _, buffer := range []int{4 << 10, 4 << 20} {
 				mem, err := im.FS("db")
 				require.NoError(t, err)
@@ -289,30 +283,30 @@ func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 //
 //make:portable
 func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	e.LastSeq = manifest.Num(base.MaxSeq - 2)
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, nil).FS("db")
 	require.NoError(t, err)
 	for range 2 {
-		d := mustOpen(t, &db.Options{FS: mem})
+		d := storetest.MustOpen(t, &db.Options{FS: mem})
 		var b db.Batch
 		for i := range 4 {
-			b.Put(testKey(i), nil)
+			b.Put(fixture.Key(i), nil)
 		}
 		require.ErrorContains(t, d.Apply(&b, nil), "out of sequence numbers")
-		requireAbsent(t, d, testKey(0))
+		storetest.RequireAbsent(t, d, fixture.Key(0))
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 	}
-	d := mustOpen(t, &db.Options{FS: mem})
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
 	require.NoError(t, d.Put([]byte("k"), []byte("1"), nil))
 	require.NoError(t, d.Put([]byte("k"), []byte("2"), nil))
 	require.ErrorContains(t, d.Put([]byte("k"), []byte("3"), nil), "out of sequence numbers")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireValue(t, d, []byte("k"), []byte("2"))
+	storetest.RequireValue(t, d, []byte("k"), []byte("2"))
 	require.NoError(t, d.Close())
-	d = openTest(t, &db.Options{FS: mem})
-	requireValue(t, d, []byte("k"), []byte("2"))
+	d = storetest.Open(t, &db.Options{FS: mem})
+	storetest.RequireValue(t, d, []byte("k"), []byte("2"))
 }
 
 // A table or a log has sequence numbers near the end, and the MANIFEST does not say so.
@@ -320,19 +314,19 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 //make:portable
 func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	table, meta := craft(t, 5, base.MaxSeq, "a")
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	e.Added = []manifest.LevelFile{{Level: 0, File: meta}}
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
 	require.NoError(t, err)
-	d := openTest(t, &db.Options{FS: mem})
-	requireValue(t, d, []byte("a"), []byte("v"))
+	d := storetest.Open(t, &db.Options{FS: mem})
+	storetest.RequireValue(t, d, []byte("a"), []byte("v"))
 	require.ErrorContains(t, d.Put([]byte("a"), nil, nil), "out of sequence numbers")
 
-	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, smallBatch(base.MaxSeq-1, "b"))})
+	im := hostileImage(t, [][]byte{fixture.EmptyEdit().Encode(nil)}, damage.Image{"000003.log": fixture.Log(t, fixture.Batch(base.MaxSeq-1, "v", "b"))})
 	mem, err = im.FS("db")
 	require.NoError(t, err)
-	d = openTest(t, &db.Options{FS: mem})
-	requireValue(t, d, []byte("b"), []byte("v"))
+	d = storetest.Open(t, &db.Options{FS: mem})
+	storetest.RequireValue(t, d, []byte("b"), []byte("v"))
 	require.NoError(t, d.Put([]byte("b"), []byte("last"), nil))
 	require.ErrorContains(t, d.Put([]byte("b"), nil, nil), "out of sequence numbers")
 }
@@ -343,7 +337,7 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		"7.log": []byte("x"), "MANIFEST-3": nil, "0000005.ldb": []byte("x"), "9223372036854775807.ldb": []byte("x"), "4611686018427387905.log": []byte("x"),
 		"99999999999999999999.sst": []byte("x"), "000004.ldb.bak": []byte("x"), "CURRENT.old": []byte("x"), "notes": []byte("x"),
 	}
-	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"))})
+	im := hostileImage(t, [][]byte{fixture.EmptyEdit().Encode(nil)}, damage.Image{"000003.log": fixture.Log(t, fixture.Batch(6, "v", "a"))})
 	for name, b := range strange {
 		im[name] = append([]byte{}, b...)
 	}
@@ -353,8 +347,8 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		require.NoError(t, mem.MkdirAll(filepath.Join("db", dir, "kept")))
 	}
 	for range 3 {
-		d := mustOpen(t, &db.Options{FS: mem})
-		requireValue(t, d, []byte("a"), []byte("v"))
+		d := storetest.MustOpen(t, &db.Options{FS: mem})
+		storetest.RequireValue(t, d, []byte("a"), []byte("v"))
 		require.NoError(t, d.Put([]byte("b"), nil, nil))
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		require.NoError(t, d.Close())
@@ -368,12 +362,14 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		_, err := mem.Stat(filepath.Join("db", dir, "kept"))
 		require.NoError(t, err)
 	}
-	d := openTest(t, &db.Options{FS: mem})
-	require.Less(t, d.Set().NewFileNum(), uint64(1000), "numbers of other files do not count")
+	for _, name := range fixture.Names(t, mem, base.FileLog) {
+		_, num, _ := base.ParseFileName(name)
+		require.Less(t, num, uint64(1000), "numbers of other files do not count")
+	}
 }
 
 func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
-	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, nil)
+	im := hostileImage(t, [][]byte{fixture.EmptyEdit().Encode(nil)}, nil)
 	for _, name := range []string{"CURRENT", "MANIFEST-000002", "LOCK", "000003.log"} {
 		mem, err := im.With(name, nil).FS("db")
 		require.NoError(t, err)
@@ -409,12 +405,12 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 	sites := forge.Sites()
 	counts := map[string]int{}
 	tables := 1500
-	if sampled() {
+	if race.Sampled() {
 		tables = 150
 	}
 	for range tables {
 		forged, changed := forge.Build(rnd, sites)
-		e := hostileEdit()
+		e := fixture.EmptyEdit()
 		e.Added = []manifest.LevelFile{
 			{Level: 1, File: manifest.NewFileMeta(5, uint64(len(forged)), meta.Smallest, meta.Largest)},
 			{Level: 2, File: secondMeta},
@@ -425,7 +421,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		stop := damage.Watch(fmt.Sprintf("a database with a forged table: %q", changed))
 		before := damage.Allocated()
 		fsys, written := countWrites(mem)
-		d := mustOpen(t, &db.Options{
+		d := storetest.MustOpen(t, &db.Options{
 			FS: fsys, Memtables: db.MemtableOptions{Size: 16 << 10}, Cache: db.CacheOptions{Size: 64 << 10},
 		})
 		read := readForged(d)
@@ -443,7 +439,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		require.LessOrEqual(t, written(), damage.WriteBound(im.Size()), "%q", changed)
 		counts[fmt.Sprintf("read refused: %v, compaction refused: %v", read != nil, compacted != nil)]++
 		if compacted == nil { // accepted tables must be readable
-			d := mustOpen(t, &db.Options{FS: mem})
+			d := storetest.MustOpen(t, &db.Options{FS: mem})
 			require.NoError(t, readForged(d), "%q", changed)
 			require.NoError(t, d.Close())
 		}
@@ -453,7 +449,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 
 func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
 	o := db.Options{FS: vfs.NewMem(), Limits: db.LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}}
-	d := mustOpen(t, &o)
+	d := storetest.MustOpen(t, &o)
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Close())
 	im, err := damage.Load(o.FS, "db", func(name string) bool { return name == base.LockName })

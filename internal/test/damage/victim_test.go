@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -84,7 +85,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	// tests of those.
 	o := shape.options(fixture.PlainLogs(mem), false)
 	o.Memtables.Size = 256 << 10
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	model := map[string]string{}
 	put := func(key, value string) {
 		require.NoError(t, d.Put([]byte(key), []byte(value), db.Sync))
@@ -101,7 +102,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 		}
 		require.NoError(t, d.Flush())
 	}
-	eventually(t, func() bool { // wait until the old logs are removed
+	fixture.Eventually(t, func() bool { // wait until the old logs are removed
 		names, err := mem.List("db")
 		require.NoError(t, err)
 		return len(names) == 8+len(v.valueTables(t, mem)) // four tables, log, MANIFEST, CURRENT, LOCK
@@ -145,11 +146,11 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 func (v *victim) valueTables(t testing.TB, fsys vfs.FS) []string {
 	names, err := fsys.List("db")
 	require.NoError(t, err)
-	return slices.DeleteFunc(names, func(name string) bool { return kindName(name) != "value table" })
+	return slices.DeleteFunc(names, func(name string) bool { return fixture.KindName(name) != "value table" })
 }
 
 func (v *victim) load(t testing.TB, fsys vfs.FS) damage.Image {
-	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
+	im, err := damage.Load(fixture.CopyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
 	require.NoError(t, err)
 	return im
 }
@@ -191,7 +192,7 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
 	whole, start := v.image[v.log], 0
 	broken := false
-	for _, end := range recordEnds(whole) {
+	for _, end := range fixture.RecordEnds(whole) {
 		same := end <= len(damaged) && bytes.Equal(whole[start:end], damaged[start:end])
 		switch {
 		case same && !broken:
@@ -247,7 +248,7 @@ func (v *victim) vouchedFor(im damage.Image) bool {
 		return false
 	}
 	for name, b := range v.image {
-		if kind := kindName(name); (kind == "CLOSED" || kind == "MANIFEST" || kind == "CURRENT") && !bytes.Equal(b, im[name]) {
+		if kind := fixture.KindName(name); (kind == "CLOSED" || kind == "MANIFEST" || kind == "CURRENT") && !bytes.Equal(b, im[name]) {
 			return false
 		}
 	}

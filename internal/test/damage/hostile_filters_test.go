@@ -1,10 +1,12 @@
-package db_test
+package damage_test
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
@@ -13,7 +15,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/stretchr/testify/require"
 )
 
 // hostileTable returns an intact table to be forged, with n keys and incompressible values of valueBytes.
@@ -23,7 +24,7 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) forgedS
 	var entries []fixture.Entry
 	for i := range n {
 		_, _ = rnd.Read(value)
-		entries = append(entries, fixture.Put(string(testKey(i)), 4, string(value)))
+		entries = append(entries, fixture.Put(string(fixture.Key(i)), 4, string(value)))
 	}
 	return sourceOf(t, sstable.WriterOptions{Filter: policy}, entries)
 }
@@ -31,7 +32,7 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) forgedS
 // reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any result is allowed,
 // but the calls must end, use little memory, write little and not panic. It returns the first report with probes.
 func reportAndUpgrade(t testing.TB, s forgedSource, table []byte) (report *db.FilterReport) {
-	e := hostileEdit()
+	e := fixture.EmptyEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	defer damage.Watch("a report or an upgrade of a forged table")()

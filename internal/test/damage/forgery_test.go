@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
@@ -16,7 +18,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // forgedSource is an intact table to be forged.
@@ -53,15 +54,15 @@ const forgedKeys = 60
 func forgedSources(t testing.TB) (sources []forgedSource) {
 	for i, o := range []sstable.WriterOptions{
 		{BlockSize: 200, BlockRestartInterval: 4},
-		{BlockSize: 200, Filter: filter.NewDualBloomPolicy(10), RangeFilters: []rangefilter.Policy{prefixOfTen}},
+		{BlockSize: 200, Filter: filter.NewDualBloomPolicy(10), RangeFilters: []rangefilter.Policy{fixture.PrefixOfTen}},
 		{BlockSize: 300, Filter: filter.FusePolicy{}, Compression: sstable.Snappy},
-		{BlockSize: 4096, Filter: filter.NewBloomPolicy(10), FilterAliases: map[string]string{bloomName: filter.LegacyBloom.Name()}},
+		{BlockSize: 4096, Filter: filter.NewBloomPolicy(10), FilterAliases: map[string]string{fixture.BloomName: filter.LegacyBloom.Name()}},
 		{BlockSize: 1000, BlockRestartInterval: 2, Filter: filter.NewCacheLineBloomPolicy(10)},
 	} {
 		var entries []fixture.Entry
 		for k := range forgedKeys {
 			for version := range 1 + k%3 {
-				e := fixture.Put(string(testKey(k)), uint64(10-version), strings.Repeat("v", []int{10, 10, 10, 10, 500}[i]))
+				e := fixture.Put(string(fixture.Key(k)), uint64(10-version), strings.Repeat("v", []int{10, 10, 10, 10, 500}[i]))
 				if k%7 == 0 && version == 1 {
 					e.Kind = base.KindDelete
 				}
@@ -77,7 +78,7 @@ func forgedSources(t testing.TB) (sources []forgedSource) {
 func separatedSources(t testing.TB) (keys, values forgedSource) {
 	var refs, entries []fixture.Entry
 	for k := range forgedKeys {
-		key, ref := string(testKey(k)), base.ValueRef{ID: forgedID, Seq: 10, Len: uint64(k)}
+		key, ref := string(fixture.Key(k)), base.ValueRef{ID: forgedID, Seq: 10, Len: uint64(k)}
 		refs = append(refs, fixture.Entry{Key: key, Seq: 10, Kind: base.KindRef, Value: string(ref.Append(nil))})
 		entries = append(entries, fixture.Put(key, 10, strings.Repeat("v", k)))
 	}
@@ -115,7 +116,7 @@ type forgery struct {
 
 // newForgery forges the tables of a database at random, and now and then its MANIFEST and logs.
 func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery) {
-	edit := hostileEdit()
+	edit := fixture.EmptyEdit()
 	edit.LastSeq = manifest.Num(100)
 	more := damage.Image{}
 	level := rnd.IntN(3)
@@ -136,13 +137,13 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 	}
 	var batches [][]byte
 	for i := range rnd.IntN(3) {
-		batches = append(batches, smallBatch(uint64(101+3*i), "a", string(testKey(1)), "z"))
+		batches = append(batches, fixture.Batch(uint64(101+3*i), "v", "a", string(fixture.Key(1)), "z"))
 	}
 	if rnd.IntN(10) == 0 {
 		batches = forgedBatches(rnd, batches)
 		f.changed = append(f.changed, "log")
 	}
-	more["000003.log"] = logBytes(t, batches...)
+	more["000003.log"] = fixture.Log(t, batches...)
 	records := [][]byte{edit.Encode(nil)}
 	if rnd.IntN(10) == 0 {
 		records = forgedEdits(rnd, edit)
@@ -153,7 +154,7 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 		{}, {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: db.FilterOptions{Budget: 1000}}, {Filters: db.FilterOptions{Policy: filter.None}}, {Cache: db.CacheOptions{Size: -1}},
 		{
 			Tables: db.TableOptions{Size: 4 << 10}, Compaction: db.CompactionOptions{MaxConcurrent: 3},
-			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}},
+			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen}},
 		},
 		{Tables: db.TableOptions{SeparateValues: 5}},
 	}[rnd.IntN(7)]

@@ -1,4 +1,4 @@
-package db_test
+package damage_test
 
 import (
 	"errors"
@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 // The bits of FuzzDirectory's mode.
@@ -28,11 +31,11 @@ const (
 // corruption, or name the comparer. Memory is bounded, and a refused Open changes nothing.
 func FuzzDirectory(f *testing.F) {
 	table, meta := craft(f, 5, 4, "a", "b", "m")
-	manifestBytes := logBytes(f, hostileEdit().Encode(nil))
-	batch := smallBatch(6, "a", "k")
+	manifestBytes := fixture.Log(f, fixture.EmptyEdit().Encode(nil))
+	batch := fixture.Batch(6, "v", "a", "k")
 	current := []byte("MANIFEST-000002\n")
-	f.Add(current, manifestBytes, logBytes(f, batch), table, byte(0))
-	f.Add(current, hostileEdit().Encode(nil), batch, table, byte(fuzzFrameEdit|fuzzFrameBatch|fuzzNamesTable|fuzzCompact))
+	f.Add(current, manifestBytes, fixture.Log(f, batch), table, byte(0))
+	f.Add(current, fixture.EmptyEdit().Encode(nil), batch, table, byte(fuzzFrameEdit|fuzzFrameBatch|fuzzNamesTable|fuzzCompact))
 	f.Add(current, []byte{}, batch, table, byte(fuzzFrameBatch|fuzzNamesTable|fuzzReadOnly))
 	f.Add(current, []byte{}, []byte{}, table, byte(fuzzNamesTable|fuzzPrefixSound|fuzzCompact))
 	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, byte(0))
@@ -42,7 +45,7 @@ func FuzzDirectory(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, current, edits, log, table []byte, mode byte) {
 		defer damage.Watch("a forged directory")()
-		e := hostileEdit()
+		e := fixture.EmptyEdit()
 		if mode&fuzzNamesTable != 0 {
 			e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
 		}
@@ -51,7 +54,7 @@ func FuzzDirectory(f *testing.F) {
 			before = [][]byte{e.Encode(nil)}
 		}
 		if mode&fuzzPrefixSound != 0 {
-			sound = [][]byte{smallBatch(6, "x")}
+			sound = [][]byte{fixture.Batch(6, "v", "x")}
 		}
 		im := damage.Image{
 			"CURRENT": current, "000005.ldb": table,
@@ -68,7 +71,7 @@ func FuzzDirectory(f *testing.F) {
 		}
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		d := mustOpen(t, &db.Options{
+		d := storetest.MustOpen(t, &db.Options{
 			FS: mem, Memtables: db.MemtableOptions{Size: 16 << 10}, Cache: db.CacheOptions{Size: 64 << 10},
 		})
 		if err := d.Compact(t.Context(), nil, nil); err != nil {
@@ -81,9 +84,9 @@ func FuzzDirectory(f *testing.F) {
 // fuzzLog returns a log of the records followed by b, which is one more record if frame is set, or raw bytes.
 func fuzzLog(t testing.TB, records [][]byte, b []byte, frame bool) []byte {
 	if frame {
-		return logBytes(t, append(records, b)...)
+		return fixture.Log(t, append(records, b)...)
 	}
-	return append(logBytes(t, records...), b...)
+	return append(fixture.Log(t, records...), b...)
 }
 
 // isExpectedError reports whether a damaged directory may cause err.
@@ -94,7 +97,7 @@ func isExpectedError(err error) bool {
 // goldenSeeds returns CURRENT, MANIFEST, a log and a table of each small
 // directory in testdata that other programs wrote.
 func goldenSeeds(f *testing.F) (seeds [][4][]byte) {
-	dirs, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "*", "db"))
+	dirs, err := filepath.Glob(filepath.Join("..", "..", "..", "testdata", "golden", "*", "db"))
 	require.NoError(f, err)
 	for _, dir := range dirs {
 		var seed [4][]byte
