@@ -207,13 +207,7 @@ func (w *crashChanges) deleteRange() {
 	b := w.next()
 	var batch db.Batch
 	batch.DeleteRange(fmt.Appendf(nil, "key%04d", from), fmt.Appendf(nil, "key%04d", to))
-	for _, op := range b.All() {
-		if op.Delete {
-			batch.Delete([]byte(op.Key))
-		} else {
-			batch.Put([]byte(op.Key), []byte(op.Value))
-		}
-	}
+	addOps(&batch, b.All())
 	var deletes []oracle.Op
 	for key := from; key < to; key++ {
 		deletes = append(deletes, oracle.Op{Key: fmt.Sprintf("key%04d", key), Delete: true})

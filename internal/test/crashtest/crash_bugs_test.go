@@ -44,19 +44,6 @@ func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	}
 }
 
-// The bug: if the first attempt to create a database made the directory and failed before its name
-// was durable, the second attempt found the directory and assumed that its name was durable. A power
-// cut then removed the database with all its synced writes.
-func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
-	fs := fixture.NewFailing()
-	fs.Fail(wrap.OpSyncDir, "", syscall.ENOSPC)
-	_, err := db.Open("db", &db.Options{FS: fs})
-	require.ErrorIs(t, err, db.ErrNoSpace)
-	d := storetest.Open(t, storetest.Options(fs.Mem))
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
-	storetest.RequireValue(t, storetest.Open(t, storetest.Options(fs.Mem.Crash())), []byte("k"), []byte("v"))
-}
-
 // The bug: a full disk ended writes permanently. Even when there was space again, only reopening the database helped.
 func TestWritesContinueAfterAFullDisk(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileLog, base.FileManifest} {

@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,9 +140,7 @@ func (j *crashJudge) judgeCopy(s recorder.State, c crashCopy, cut int) error {
 			return nil // judged elsewhere
 		}
 		_, err = d.Checkpoint(context.Background(), c.dir, nil)
-		if cerr := d.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, d.Close())
 		if err != nil {
 			return err
 		}
@@ -151,9 +150,7 @@ func (j *crashJudge) judgeCopy(s recorder.State, c crashCopy, cut int) error {
 		return err
 	}
 	state, err := dump(d)
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, d.Close())
 	if err != nil || !there {
 		return err
 	}

@@ -200,15 +200,7 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 			step = 41
 		}
 		before := runtime.NumGoroutine()
-		for k, kind := range faultKinds {
-			for _, sticky := range []bool{false, true} {
-				runs := int((counts[k] + step - 1) / step)
-				require.NoError(t, runFaultCases(runs, 10, func(i int) error {
-					return faultCase{kind: kind, sticky: sticky, at: 1 + uint64(i)*step, seed: seed, scale: scale}.run()
-				}))
-				t.Logf("seed %d: %d runs of %s, sticky: %v", seed, runs, kind.name, sticky)
-			}
-		}
+		runEachKind(t, counts, step, faultCase{at: 1, seed: seed, scale: scale})
 		fixture.Eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
@@ -237,6 +229,22 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 		t.Logf("seed %d: %d runs", seed, pairs)
 		fixture.Eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
+}
+
+// runEachKind runs the case with each kind of failure, once or from then on, at every step-th operation from its own.
+func runEachKind(t *testing.T, counts []uint64, step uint64, c faultCase) {
+	t.Helper()
+	for k, kind := range faultKinds {
+		for _, sticky := range []bool{false, true} {
+			runs := int((counts[k] + step - c.at) / step)
+			require.NoError(t, runFaultCases(runs, 10, func(i int) error {
+				c := c
+				c.kind, c.sticky, c.at = kind, sticky, c.at+uint64(i)*step
+				return c.run()
+			}))
+			t.Logf("seed %d: %d runs of %s, sticky: %v", c.seed, runs, kind.name, sticky)
+		}
+	}
 }
 
 // runFaultCases runs cases in parallel, more than there are processors, because many of them wait
@@ -278,13 +286,7 @@ func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
 		r := newFaultRun(seed, 1)
 		r.logDirs = []string{"logs", "", "db", "logs"}
 		counts := faultCounts(t, vfs.NewMem(), r)
-		for k, kind := range faultKinds {
-			for _, sticky := range []bool{false, true} {
-				require.NoError(t, runFaultCases(int(counts[k]/step), 10, func(i int) error {
-					return faultCase{kind: kind, sticky: sticky, at: 1 + uint64(i)*step + seed%step, seed: seed, scale: 1, logDirs: r.logDirs}.run()
-				}))
-			}
-		}
+		runEachKind(t, counts, step, faultCase{at: 1 + seed%step, seed: seed, scale: 1, logDirs: r.logDirs})
 	})
 }
 

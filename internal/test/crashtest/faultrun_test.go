@@ -129,9 +129,7 @@ func (r *faultRun) readAll(d *db.DB) error {
 			found[string(it.Key())] = string(it.Value())
 		}
 		err = it.Err()
-		if cerr := it.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, it.Close())
 	}
 	if err != nil {
 		r.failures++

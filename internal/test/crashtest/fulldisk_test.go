@@ -97,9 +97,7 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 	if err = r.readAll(d); err == nil {
 		err = storetest.StrayFilesWhenIdle(d, left)
 	}
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, d.Close())
 	return err
 }
 

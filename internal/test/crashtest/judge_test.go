@@ -82,9 +82,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &db.WriteOptions{NoSync: i != 1})
 	}
 	after := mem.Crash()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, d.Close())
 	if v := checker.Violations(); err == nil && len(v) > 0 {
 		err = fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
 	}
@@ -119,9 +117,7 @@ func (j *crashJudge) judgeDisk(mem *vfs.Mem, cut int, keepsAll bool) error {
 	if err == nil {
 		_, err = j.history.Check(state, cut, keepsAll)
 	}
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, d.Close())
 	return err
 }
 

@@ -108,13 +108,7 @@ func applyKillBatch(d *db.DB, task *killTask, writer, n int) error {
 		return d.Put([]byte(writes[0].Key), []byte(writes[0].Value), wo)
 	}
 	var b db.Batch
-	for _, w := range writes {
-		if w.Delete {
-			b.Delete([]byte(w.Key))
-		} else {
-			b.Put([]byte(w.Key), []byte(w.Value))
-		}
-	}
+	addOps(&b, writes)
 	if n%3 == 0 {
 		return storetest.ApplyInTransaction(d, &b, wo)
 	}

@@ -332,6 +332,17 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 	return oracle.New(ordered)
 }
 
+// addOps adds operations to a batch.
+func addOps(b *db.Batch, ops []oracle.Op) {
+	for _, op := range ops {
+		if op.Delete {
+			b.Delete([]byte(op.Key))
+		} else {
+			b.Put([]byte(op.Key), []byte(op.Value))
+		}
+	}
+}
+
 // under reports whether values under the key of d have a time to live.
 func under(d *db.DB, key []byte) bool {
 	return slices.ContainsFunc(d.ExpiryPrefixes(), func(p []byte) bool { return bytes.HasPrefix(key, p) })
@@ -396,11 +407,6 @@ func (j *crashJudge) judgeAll(t *testing.T, what string, trace *recorder.Trace, 
 	start := time.Now()
 	n, err := cuts.EachState(trace, cuts.Models(t), j.seed, limit, judge)
 	cuts.RequireNoFailure(t, err)
-	logRate(t, fmt.Sprintf("%s, seed %d, %d states", what, j.seed, n), j, start)
-}
-
-func logRate(t testing.TB, what string, j *crashJudge, start time.Time) {
-	took := time.Since(start)
-	t.Logf("%s: %d recoveries (%d opens) and %d repeats in %v, %.0f a second; %d refused as damage",
-		what, j.recoveries.Load(), j.opens.Load(), j.repeated.Load(), took.Round(time.Millisecond), float64(j.recoveries.Load())/took.Seconds(), j.refused.Load())
+	t.Logf("%s, seed %d, %d states: %d recoveries (%d opens) and %d repeats in %v; %d refused as damage",
+		what, j.seed, n, j.recoveries.Load(), j.opens.Load(), j.repeated.Load(), time.Since(start).Round(time.Millisecond), j.refused.Load())
 }
