@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/check"
+	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -150,6 +151,16 @@ func (j *ingest) check() error {
 // of a block must not read it again.
 const checkCache = 1 << 20
 
+// checkForeign refuses a table with parts of other engines.
+func (j *ingest) checkForeign(t *table) error {
+	file, err := j.Dir.FS.Open(j.Dir.File(base.FileTemp, t.temp))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return foreign.CheckTable(file, t.path, j.Cmp.Name)
+}
+
 // open opens the table. With keys, it must begin and end with them.
 func (j *ingest) open(t *table, smallest, largest []byte) (*sstable.Reader, error) {
 	file, err := j.Dir.FS.Open(j.Dir.File(base.FileTemp, t.temp))
@@ -170,14 +181,14 @@ func (j *ingest) checkTable(ctx context.Context, t *table) error {
 	if err := j.goOn(j.ctx, nil); err != nil {
 		return err
 	}
+	if err := j.checkForeign(t); err != nil {
+		return err
+	}
 	r, err := j.open(t, nil, nil)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := r.CheckForeign(); err != nil {
-		return err
-	}
 	if r.HasRefs() {
 		return errOtherValues
 	}
