@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -41,8 +42,7 @@ func TestASegmentOfAnAbandonedWriter(t *testing.T) {
 	wrong := backup.Open(storage)
 	wrong.SetNow(func() time.Time { return time.Now().Add(2 * backup.AbandonedAfter) })
 	s := once(t, storage, backuptest.OpCreate, "segments/", func() error { return prune(1)(wrong) })
-	info, err := backup.Open(s).Archive(background, l.d, nil)
-	require.NoError(t, err)
+	info := result.Of(backup.Open(s).Archive(background, l.d, nil))(t)
 	require.NotNil(t, info.Backup, "another stream")
 	l.put("key", "after")
 	require.Nil(t, l.archive().Backup)
@@ -60,7 +60,6 @@ func TestTheCursorOfAFutureStreamIsDropped(t *testing.T) {
 	l.repo.SetNow(time.Now)
 	require.NoError(t, storage.Delete(background, "streams/"+stream))
 	require.NotNil(t, l.archive().Backup)
-	cursors, err := l.d.Cursors()
-	require.NoError(t, err)
+	cursors := result.Of(l.d.Cursors())(t)
 	require.Len(t, cursors, 1)
 }

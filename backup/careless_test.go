@@ -20,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -57,10 +58,8 @@ func TestADatabaseWithTheNameOfAnUnfinishedRestoreStays(t *testing.T) {
 		if make != nil {
 			require.NoError(t, make(dir))
 		}
-		_, err = repo.Restore(background, "", dir, o)
-		require.NoError(t, err)
-		names, err := mem.List(dir)
-		require.NoError(t, err)
+		result.Of(repo.Restore(background, "", dir, o))(t)
+		names := result.Of(mem.List(dir))(t)
 		require.NotContains(t, names, "000000.dbtmp")
 		require.Equal(t, "db", contents(t, open(t, dir, smallOptions(mem)))["key"])
 	}
@@ -92,26 +91,19 @@ func TestAnEmptyDirectoryIsFilled(t *testing.T) {
 	info := create(t, repo, d, nil)
 	require.NoError(t, os.Mkdir(dir+"/here", 0o711))
 	t.Chdir(dir + "/here")
-	before, err := os.Stat(".")
-	require.NoError(t, err)
+	before := result.Of(os.Stat("."))(t)
 
 	// After an error it is there, and empty.
-	objects, err := filepath.Glob(dir + "/repo/objects/*/*")
-	require.NoError(t, err)
-	text, err := os.ReadFile(objects[0])
-	require.NoError(t, err)
+	objects := result.Of(filepath.Glob(dir + "/repo/objects/*/*"))(t)
+	text := result.Of(os.ReadFile(objects[0]))(t)
 	require.NoError(t, os.WriteFile(objects[0], []byte("damage"), 0o600))
-	_, err = repo.Restore(background, info.ID, ".", nil)
-	require.ErrorIs(t, err, db.ErrCorruption)
-	names, err := os.ReadDir(dir + "/here")
-	require.NoError(t, err)
+	require.ErrorIs(t, result.Err(repo.Restore(background, info.ID, ".", nil)), db.ErrCorruption)
+	names := result.Of(os.ReadDir(dir + "/here"))(t)
 	require.Empty(t, names)
 	require.NoError(t, os.WriteFile(objects[0], text, 0o600))
 
-	_, err = repo.Restore(background, info.ID, ".", nil)
-	require.NoError(t, err)
-	after, err := os.Stat(dir + "/here")
-	require.NoError(t, err)
+	result.Of(repo.Restore(background, info.ID, ".", nil))(t)
+	after := result.Of(os.Stat(dir + "/here"))(t)
 	require.True(t, os.SameFile(before, after))
 	require.Equal(t, before.Mode(), after.Mode())
 	require.NoError(t, open(t, ".", &db.Options{ErrorIfMissing: true}).Close())
@@ -131,8 +123,7 @@ func TestAMountPointIsRefusedBeforeFilesAreCopied(t *testing.T) {
 		return nil
 	})})
 	require.ErrorContains(t, err, "choose a directory that does not exist")
-	names, err := mem.List(".")
-	require.NoError(t, err)
+	names := result.Of(mem.List("."))(t)
 	require.Equal(t, []string{"mounted"}, names)
 }
 
@@ -154,10 +145,8 @@ func TestADirectoryThatIsFilledMeanwhileIsNotReplaced(t *testing.T) {
 			return nil
 		})})
 		require.Error(t, err)
-		_, err = mem.Stat("x.restore")
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		got, err := read(mem.Kill(), "x")
-		require.NoError(t, err)
+		require.ErrorIs(t, result.Err(mem.Stat("x.restore")), fs.ErrNotExist)
+		got := result.Of(read(mem.Kill(), "x"))(t)
 		require.Equal(t, map[string]string{"key": "x"}, got)
 	}
 }
@@ -190,11 +179,9 @@ func TestRestoresToOneDirectoryAtTheSameTime(t *testing.T) {
 		if succeeded.Load() == 0 { // each of them was in the way of another one
 			require.NoError(t, second(repo.Restore(background, "", dest, nil)))
 		}
-		got, err := read(vfs.OS, dest)
-		require.NoError(t, err)
+		got := result.Of(read(vfs.OS, dest))(t)
 		require.Equal(t, want, got)
-		_, err = os.Stat(dest + ".restore")
-		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorIs(t, result.Err(os.Stat(dest+".restore")), fs.ErrNotExist)
 	}
 }
 
@@ -210,8 +197,7 @@ func TestARepositoryInADatabaseIsRefused(t *testing.T) {
 		if dir != "a/db" && dir != "." {
 			require.ErrorContains(t, err, "choose directories apart", dir)
 		}
-		_, err = mem.Stat(dir + "/FORMAT")
-		require.ErrorIs(t, err, fs.ErrNotExist, dir)
+		require.ErrorIs(t, result.Err(mem.Stat(dir+"/FORMAT")), fs.ErrNotExist, dir)
 	}
 	repo := backup.Open(newDir(t, mem, "repo"))
 	info := create(t, repo, d, nil)
@@ -228,12 +214,11 @@ func TestARepositoryInARecordedLogDirectoryIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	o := smallOptions(mem)
 	o.LogDir = "logs"
-	d, err := db.Open("db", o)
-	require.NoError(t, err)
+	d := result.Of(db.Open("db", o))(t)
 	require.NoError(t, d.Close())
 	o.LogDir = ""
 	d = open(t, "db", o)
-	_, err = backup.Open(newDir(t, mem, "logs/repo")).Create(background, d, nil)
+	_, err := backup.Open(newDir(t, mem, "logs/repo")).Create(background, d, nil)
 	require.ErrorContains(t, err, "choose directories apart")
 	_, err = backup.Open(backuptest.NewMem()).Create(background, d, &backup.CreateOptions{CheckpointParent: "logs/parent"})
 	require.ErrorContains(t, err, "belongs to the database")
@@ -271,8 +256,7 @@ func TestBackupsThatCleanUpAtTheSameTime(t *testing.T) {
 	left = 1000
 	require.ErrorIs(t, second(repo.Create(background, d, nil)), base.ErrLocked)
 	left = 0
-	names, err := mem.List(".")
-	require.NoError(t, err)
+	names := result.Of(mem.List("."))(t)
 	require.Equal(t, []string{"db"}, names)
 }
 
@@ -286,8 +270,7 @@ func TestRestoreDuringPrune(t *testing.T) {
 	r := backup.Open(once(t, storage, backuptest.OpOpen, "backups/"+other.ID, func() error {
 		return storage.Delete(background, "backups/"+other.ID)
 	}))
-	got, err := r.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()})
-	require.NoError(t, err)
+	got := result.Of(r.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()}))(t)
 	require.Equal(t, want, got)
 }
 
@@ -305,8 +288,7 @@ func TestARelativeCheckpointParent(t *testing.T) {
 	}})
 	create(t, repo, d, &backup.CreateOptions{CheckpointParent: "here"})
 	for _, parent := range []string{dir + "/here", dir + "/elsewhere"} {
-		names, err := os.ReadDir(parent)
-		require.NoError(t, err)
+		names := result.Of(os.ReadDir(parent))(t)
 		require.Empty(t, names)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -52,8 +53,7 @@ func TestADeletedKeyDoesNotComeBack(t *testing.T) {
 // tableFiles returns the sizes of the tables of a directory, by name.
 func tableFiles(t *testing.T, d *db.DB) map[string]string {
 	t.Helper()
-	infos, err := d.Tables()
-	require.NoError(t, err)
+	infos := result.Of(d.Tables())(t)
 	files := map[string]string{}
 	for _, i := range infos {
 		files[i.Name] = fmt.Sprint(i.Level, i.Bytes, " ", string(i.Smallest), string(i.Largest), i.Entries, i.Deletions)
@@ -118,8 +118,7 @@ func TestDatabasesShareARepository(t *testing.T) {
 	require.Equal(t, "orders", infoA.Database)
 	for name, want := range map[string]backup.Info{infoA.Database: infoA, infoB.Database: infoB} {
 		dir := "restored " + want.ID
-		got, err := repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem, Database: name})
-		require.NoError(t, err)
+		got := result.Of(repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem, Database: name}))(t)
 		require.Equal(t, want, got)
 	}
 	_, err := repo.Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
@@ -143,15 +142,13 @@ func TestTheOnlyDatabaseIsRestoredWithoutItsName(t *testing.T) {
 	l := newTimeline(t, mem, backuptest.NewMem())
 	l.put("key", "value")
 	o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: "orders"}}
-	info, err := l.repo.Archive(background, l.d, o)
-	require.NoError(t, err)
+	info := result.Of(l.repo.Archive(background, l.d, o))(t)
 	l.put("key", "newer")
-	_, err = l.repo.Archive(background, l.d, o)
-	require.NoError(t, err)
+	result.Of(l.repo.Archive(background, l.d, o))(t)
 	require.Equal(t, map[string]string{"key": "value"}, restored(t, l.repo, ""))
 	require.Equal(t, map[string]string{"key": "newer"}, l.at(backup.Point{Sequence: info.Last + 1}))
 
-	_, err = backup.Open(backuptest.NewMem()).Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
+	_, err := backup.Open(backuptest.NewMem()).Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -187,8 +184,7 @@ func TestASecondNameForAnArchivedDatabaseIsRefused(t *testing.T) {
 		l.put("key", "value")
 		named := backup.CreateOptions{Database: first}
 		other := backup.CreateOptions{Database: map[string]string{"": "orders", "orders": ""}[first]}
-		_, err := l.repo.Archive(background, l.d, &backup.ArchiveOptions{CreateOptions: named})
-		require.NoError(t, err)
+		result.Of(l.repo.Archive(background, l.d, &backup.ArchiveOptions{CreateOptions: named}))(t)
 		l.put("key", "newer")
 		stored := storage.Names("")
 		_, created := l.repo.Create(background, l.d, &other)

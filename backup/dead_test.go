@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -46,8 +47,7 @@ func TestPruneRemovesTheObjectsOfAKilledBackup(t *testing.T) {
 			require.NoError(t, open(t, "db", smallOptions(mem)).Close())
 		}
 		repo := backup.Open(newDir(t, mem, "repo"))
-		dry, err := repo.Prune(background, backup.Policy{KeepLast: 1, DryRun: true})
-		require.NoError(t, err)
+		dry := result.Of(repo.Prune(background, backup.Policy{KeepLast: 1, DryRun: true}))(t)
 		report := keepLast(t, repo, 1)
 		require.Equal(t, [2]int{2, 0}, [2]int{report.Objects, report.Waiting})
 		require.Equal(t, [2]int64{2, report.Bytes}, [2]int64{int64(dry.Objects), dry.Bytes})
@@ -74,8 +74,7 @@ func TestPruneKeepsTheObjectsOfARunningBackup(t *testing.T) {
 	require.Positive(t, pruned)
 
 	mem = killedBackup(t)
-	names, err := mem.List("db/backup")
-	require.NoError(t, err)
+	names := result.Of(mem.List("db/backup"))(t)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".lock") {
 			require.NoError(t, mem.Remove("db/backup/"+name)) // as on another machine
@@ -108,8 +107,7 @@ func TestAnAnnouncementCannotNameAnotherFileThanALockOfABackup(t *testing.T) {
 		return nil
 	}), "repo"))
 	info := create(t, repo, d, nil)
-	host, err := os.Hostname()
-	require.NoError(t, err)
+	host := result.Of(os.Hostname())(t)
 	fixture.WriteFile(t, mem, "other.lock", nil)
 	text := fmt.Appendf(nil, "database \"\"\nhost %q\nlock \"other.lock\"\n", host)
 	fixture.WriteFile(t, mem, "repo/running/"+info.ID, text)

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -141,31 +142,24 @@ func TestARestoredPointHasTablesAsRecorded(t *testing.T) {
 	o.Tables.Compression = db.ZstdCompression
 	d := open(t, "db", o)
 	put(t, d, "before", "1")
-	_, err := repo.Archive(background, d, nil)
-	require.NoError(t, err)
+	result.Of(repo.Archive(background, d, nil))(t)
 	for i := range 100 {
 		put(t, d, fmt.Sprintf("key%03d", i), strings.Repeat("value", 20_000))
 	}
-	info, err := repo.Archive(background, d, nil)
+	info := result.Of(repo.Archive(background, d, nil))(t)
+	want := result.Of(db.RecordedOptions("db", &db.Options{FS: mem}))(t)
+	_, err := repo.RestoreAt(background, "", backup.Point{Sequence: info.Last}, "restored", &backup.RestoreOptions{FS: mem})
 	require.NoError(t, err)
-	want, err := db.RecordedOptions("db", &db.Options{FS: mem})
-	require.NoError(t, err)
-	_, err = repo.RestoreAt(background, "", backup.Point{Sequence: info.Last}, "restored", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
-	got, err := db.RecordedOptions("restored", &db.Options{FS: mem})
-	require.NoError(t, err)
+	got := result.Of(db.RecordedOptions("restored", &db.Options{FS: mem}))(t)
 	require.Equal(t, want, got)
-	names, err := mem.List("restored")
-	require.NoError(t, err)
+	names := result.Of(mem.List("restored"))(t)
 	found := 0
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".ldb") {
 			continue
 		}
-		f, err := mem.Open("restored/" + name)
-		require.NoError(t, err)
-		sample, err := tables.SampleCompression(f, 100)
-		require.NoError(t, err)
+		f := result.Of(mem.Open("restored/" + name))(t)
+		sample := result.Of(tables.SampleCompression(f, 100))(t)
 		require.Zero(t, sample.Snappy, name)
 		require.NoError(t, f.Close())
 		found++

@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -223,8 +224,7 @@ func (p *place) requireSound(c *call, what string) {
 		got, err := read(p.mem, "restored")
 		require.NoError(t, err, what)
 		require.Equal(t, p.inDirectory(c), got, what)
-		names, err := p.mem.List("restored")
-		require.NoError(t, err)
+		names := result.Of(p.mem.List("restored"))(t)
 		require.Contains(t, names, "CURRENT")
 		require.NotContains(t, names, "tables")
 	}
@@ -305,8 +305,7 @@ func TestAnErrorAtEveryFileOperation(t *testing.T) {
 				require.Error(t, err, what)
 			}
 			p.requireSound(&c, what)
-			names, err := p.mem.List(".")
-			require.NoError(t, err)
+			names := result.Of(p.mem.List("."))(t)
 			require.Subset(t, []string{"db", "made1.ldb", "restored"}, names, what)
 		}
 	})
@@ -328,8 +327,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	} {
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	_, err := p.mem.Stat("restored")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(p.mem.Stat("restored")), fs.ErrNotExist)
 	require.Empty(t, p.storage.Names("running/"))
 	require.Len(t, p.storage.Names("backups/"), 2)
 }
@@ -396,8 +394,7 @@ func TestPruneKeepsEverythingIfABackupIsDamaged(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was removed")
 	require.ErrorContains(t, err, name)
 	require.Len(t, p.storage.Objects(), len(before))
-	_, err = r.List(background)
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(r.List(background)), db.ErrCorruption)
 
 	// A new backup can be made, and the others restored.
 	d := open(t, "db", &db.Options{FS: p.mem, ReadOnly: true})

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,8 +29,7 @@ func smallOptions(fsys vfs.FS) *db.Options {
 
 func open(t testing.TB, dir string, o *db.Options) *db.DB {
 	t.Helper()
-	d, err := db.Open(dir, o)
-	require.NoError(t, err)
+	d := result.Of(db.Open(dir, o))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -43,8 +43,7 @@ func newRepo(t testing.TB) (*backuptest.Mem, *backup.Repository, *db.DB) {
 
 func create(t testing.TB, r *backup.Repository, d *db.DB, o *backup.CreateOptions) backup.Info {
 	t.Helper()
-	info, err := r.Create(background, d, o)
-	require.NoError(t, err)
+	info := result.Of(r.Create(background, d, o))(t)
 	return info
 }
 
@@ -64,15 +63,13 @@ func fill(t testing.TB, d *db.DB, from, to int, value string) {
 func ingest(t testing.TB, d *db.DB, name string, entries ...fixture.Entry) {
 	t.Helper()
 	fixture.WriteFile(t, d.Options().FS, name, fixture.Table(t, entries...))
-	_, err := d.Ingest(background, []string{name}, nil)
-	require.NoError(t, err)
+	result.Of(d.Ingest(background, []string{name}, nil))(t)
 }
 
 // contents returns all keys and values.
 func contents(t testing.TB, d *db.DB) map[string]string {
 	t.Helper()
-	got, err := entries(d)
-	require.NoError(t, err)
+	got := result.Of(entries(d))(t)
 	return got
 }
 
@@ -87,8 +84,7 @@ func entries(d *db.DB) (map[string]string, error) {
 
 func restore(t testing.TB, r *backup.Repository, id, dir string, fsys vfs.FS) {
 	t.Helper()
-	_, err := r.Restore(background, id, dir, &backup.RestoreOptions{FS: fsys})
-	require.NoError(t, err)
+	result.Of(r.Restore(background, id, dir, &backup.RestoreOptions{FS: fsys}))(t)
 }
 
 // restored restores a backup and returns what the database contains.
@@ -97,8 +93,7 @@ func restored(t testing.TB, r *backup.Repository, id string) map[string]string {
 	mem := vfs.NewMem()
 	restore(t, r, id, "restored", mem)
 	d := open(t, "restored", &db.Options{FS: mem.Crash(), ErrorIfMissing: true})
-	report, err := d.Check(background)
-	require.NoError(t, err)
+	report := result.Of(d.Check(background))(t)
 	require.Empty(t, report.Faults)
 	got := contents(t, d)
 	require.NoError(t, d.Close())
@@ -131,31 +126,27 @@ func once(t testing.TB, s backup.Storage, kind backuptest.OpKind, prefix string,
 // keepLast prunes all but the newest backups.
 func keepLast(t testing.TB, r *backup.Repository, n int) backup.PruneReport {
 	t.Helper()
-	report, err := r.Prune(background, backup.Policy{KeepLast: n})
-	require.NoError(t, err)
+	report := result.Of(r.Prune(background, backup.Policy{KeepLast: n}))(t)
 	return report
 }
 
 func list(t testing.TB, r *backup.Repository) []backup.Info {
 	t.Helper()
-	all, err := r.List(background)
-	require.NoError(t, err)
+	all := result.Of(r.List(background))(t)
 	return all
 }
 
 // oneFault returns what Verify finds, which must be one fault.
 func oneFault(t testing.TB, r *backup.Repository, what ...any) backup.Fault {
 	t.Helper()
-	report, err := r.Verify(background)
-	require.NoError(t, err)
+	report := result.Of(r.Verify(background))(t)
 	require.Len(t, report.Faults, 1, what...)
 	return report.Faults[0]
 }
 
 func verifyClean(t testing.TB, r *backup.Repository) backup.VerifyReport {
 	t.Helper()
-	report, err := r.Verify(background)
-	require.NoError(t, err)
+	report := result.Of(r.Verify(background))(t)
 	require.Empty(t, report.Faults)
 	return report
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -70,8 +71,7 @@ func TestADeletedObjectIsStoredAgain(t *testing.T) {
 			storage.Replace(name, content)
 		}
 	}
-	report, err := repo.Verify(background)
-	require.NoError(t, err)
+	report := result.Of(repo.Verify(background))(t)
 	require.NotEmpty(t, report.Faults)
 	for _, f := range report.Faults {
 		require.Equal(t, []string{first.ID}, f.Backups)
@@ -163,10 +163,9 @@ func TestHolesAreNotReadIntoMemory(t *testing.T) {
 		}
 	}
 	d := database(t, filepath.Join(t.TempDir(), "db"), nil)
-	_, err := repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("\x00", 4<<10)})
-	require.NoError(t, err)
+	result.Of(repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("\x00", 4<<10)}))(t)
 	list(t, repo)
-	_, err = repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("x", 4<<10+1)})
+	_, err := repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("x", 4<<10+1)})
 	require.ErrorContains(t, err, "has 4097 bytes; at most 4096 are supported")
 }
 
@@ -223,8 +222,7 @@ func TestSymbolicLinksLeadNowhere(t *testing.T) {
 	require.NoError(t, os.Remove(leftover))
 
 	// What is not a file is not used as an object.
-	objects, err := filepath.Glob(filepath.Join(dir, "repo/objects/*/*"))
-	require.NoError(t, err)
+	objects := result.Of(filepath.Glob(filepath.Join(dir, "repo/objects/*/*")))(t)
 	for _, name := range objects {
 		require.NoError(t, os.Rename(name, filepath.Join(dir, filepath.Base(name))))
 		require.True(t, link(t, filepath.Join(dir, filepath.Base(name)), name))

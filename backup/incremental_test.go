@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -36,8 +37,7 @@ func TestASecondBackupReadsAndWritesLittle(t *testing.T) {
 	require.NoError(t, d.Compact(background, nil, nil))
 	// measure returns the bytes read and written, in 1/1000 of the backup's bytes.
 	measure := func() (read, written, total int64) {
-		resume, err := d.PauseCompactions(background)
-		require.NoError(t, err)
+		resume := result.Of(d.PauseCompactions(background))(t)
 		defer resume()
 		before := counting.Snapshot()
 		readBefore, writtenBefore := storage.Bytes()
@@ -96,15 +96,13 @@ func TestBackupsOfRealFiles(t *testing.T) {
 	require.NotEmpty(t, info.Engine)
 	require.WithinDuration(t, time.Now(), info.Time, time.Hour)
 	create(t, repo, d, nil)
-	got, err := repo.Restore(background, "", dir+"/restored", nil)
-	require.NoError(t, err)
+	got := result.Of(repo.Restore(background, "", dir+"/restored", nil))(t)
 	require.Greater(t, got.ID, info.ID)
 	r := open(t, dir+"/restored", nil)
 	require.Equal(t, want, contents(t, r))
 	verifyClean(t, repo)
-	_, err = repo.Restore(background, "", dir+"/restored", nil)
+	_, err := repo.Restore(background, "", dir+"/restored", nil)
 	require.ErrorContains(t, err, "choose a directory that does not exist or is empty")
-	left, err := vfs.NewOS(0o644).List(dir)
-	require.NoError(t, err)
+	left := result.Of(vfs.NewOS(0o644).List(dir))(t)
 	require.Equal(t, []string{"db", "logs", "parent", "restored", "some"}, left)
 }

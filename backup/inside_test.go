@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -38,8 +39,7 @@ func TestABackupWritesOnlyIntoTheDatabasesDirectory(t *testing.T) {
 	require.Equal(t, first.Files, create(t, repo, d, nil).Files)
 	require.Equal(t, contents(t, d), restored(t, repo, ""))
 	require.ErrorIs(t, second(repo.Create(background, d, &backup.CreateOptions{CheckpointParent: "parent"})), syscall.EROFS)
-	names, err := mem.List("vol")
-	require.NoError(t, err)
+	names := result.Of(mem.List("vol"))(t)
 	require.NotContains(t, names, "backup")
 }
 
@@ -60,8 +60,7 @@ func TestAWrongParentOfCheckpointsIsRefusedAndNotMade(t *testing.T) {
 		require.ErrorContains(t, err, want, parent)
 	}
 	for _, dir := range []string{"db", "logs"} {
-		names, err := mem.List(dir)
-		require.NoError(t, err)
+		names := result.Of(mem.List(dir))(t)
 		require.NotContains(t, names, "sub")
 	}
 }
@@ -79,8 +78,7 @@ func interrupted(t *testing.T) *vfs.Mem {
 		return nil
 	}})
 	create(t, repo, d, nil)
-	names, err := killed.List("db/backup")
-	require.NoError(t, err)
+	names := result.Of(killed.List("db/backup"))(t)
 	require.Len(t, names, 2)
 	return killed
 }
@@ -96,19 +94,15 @@ func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 	o := smallOptions(mem)
 	o.ReadOnly = true
 	for i, open := range []func(string, *db.Options) (*db.DB, error){db.Open, db.OpenFollower} {
-		reader, err := open("db", o)
-		require.NoError(t, err)
+		reader := result.Of(open("db", o))(t)
 		require.Len(t, contents(t, reader), 100)
-		checked, err := reader.Check(background)
-		require.NoError(t, err)
+		checked := result.Of(reader.Check(background))(t)
 		require.Empty(t, checked.Faults)
-		usage, err := reader.DiskUsage()
-		require.NoError(t, err)
+		usage := result.Of(reader.DiskUsage())(t)
 		require.Less(t, usage.Total, uint64(100<<10))
 		dest := "copy" + strconv.Itoa(i)
 		require.NoError(t, second(reader.Checkpoint(background, dest, nil)))
-		names, err := mem.List(dest)
-		require.NoError(t, err)
+		names := result.Of(mem.List(dest))(t)
 		require.NotContains(t, names, "backup")
 		require.NoError(t, reader.Close())
 	}
@@ -129,14 +123,11 @@ func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 
 	mem = interrupted(t)
 	require.NoError(t, db.Destroy("db", smallOptions(mem)))
-	_, err := mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(mem.Stat("db")), fs.ErrNotExist)
 
 	mem = interrupted(t) // another process makes a backup: it is left alone
-	names, err := mem.List("db/backup")
-	require.NoError(t, err)
-	lock, err := mem.Lock("db/backup/"+names[1], false)
-	require.NoError(t, err)
+	names := result.Of(mem.List("db/backup"))(t)
+	lock := result.Of(mem.Lock("db/backup/"+names[1], false))(t)
 	d = open(t, "db", smallOptions(mem))
 	create(t, backup.Open(backuptest.NewMem()), d, nil)
 	require.True(t, left())
@@ -152,8 +143,7 @@ func TestABackupBeginsWhileAnotherOneEnds(t *testing.T) {
 		mem, ended := interrupted(t), false
 		end := func() {
 			ended = true
-			names, err := mem.List("db/backup")
-			require.NoError(t, err)
+			names := result.Of(mem.List("db/backup"))(t)
 			for _, name := range names {
 				inside, _ := mem.List("db/backup/" + name)
 				for _, file := range inside {

@@ -13,13 +13,13 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // example is the manifest in docs/backup.md.
 func example(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/backup.txt")
-	require.NoError(t, err)
+	text := result.Of(os.ReadFile("testdata/backup.txt"))(t)
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
@@ -31,12 +31,10 @@ func withSum(body string) string { return fmt.Sprintf("%ssum %x\n", body, sha256
 
 func TestTheExampleDecodesAndEncodesBack(t *testing.T) {
 	text := example(t)
-	again, err := backup.EncodeAgain([]byte(text))
-	require.NoError(t, err)
+	again := result.Of(backup.EncodeAgain([]byte(text)))(t)
 	require.Equal(t, text, string(again))
 
-	page, err := os.ReadFile("../docs/backup.md")
-	require.NoError(t, err)
+	page := result.Of(os.ReadFile("../docs/backup.md"))(t)
 	cut := regexp.MustCompile(`([0-9a-f]{8})[0-9a-f]{56}`).ReplaceAllString(text, "$1…")
 	require.Contains(t, strings.ReplaceAll(string(page), "\r\n", "\n"), "```text\n"+cut+"```", "docs/backup.md")
 }
@@ -66,11 +64,9 @@ func TestMalformedBackupsAreRefused(t *testing.T) {
 		require.NotContains(t, err.Error(), "last line", changed)
 	}
 	for i := range len(text) {
-		_, err := backup.EncodeAgain([]byte(text[:i]))
-		require.Error(t, err)
+		require.Error(t, result.Err(backup.EncodeAgain([]byte(text[:i]))))
 	}
-	_, err := backup.EncodeAgain([]byte(text + "\n"))
-	require.Error(t, err)
+	require.Error(t, result.Err(backup.EncodeAgain([]byte(text+"\n"))))
 }
 
 func FuzzManifest(f *testing.F) {
@@ -90,11 +86,9 @@ func FuzzManifest(f *testing.F) {
 // Another storage, and one of a later version, is left alone.
 func TestOtherStoragesAreRefused(t *testing.T) {
 	storage, repo, d := newRepo(t)
-	_, err := repo.List(background)
-	require.ErrorContains(t, err, "the first backup makes one")
+	require.ErrorContains(t, result.Err(repo.List(background)), "the first backup makes one")
 	storage.Replace("photos/1.jpg", []byte("x"))
-	_, err = repo.Create(background, d, nil)
-	require.ErrorContains(t, err, `"photos/1.jpg" and no FORMAT`)
+	require.ErrorContains(t, result.Err(repo.Create(background, d, nil)), `"photos/1.jpg" and no FORMAT`)
 	storage.Replace("photos/1.jpg", nil)
 	storage.Replace("FORMAT", []byte("sievedb backup repository 2\n"))
 	for _, err := range []error{
@@ -122,6 +116,5 @@ func TestMisuseIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, d.Close())
-	_, err := repo.Create(background, d, nil)
-	require.ErrorContains(t, err, "closed")
+	require.ErrorContains(t, result.Err(repo.Create(background, d, nil)), "closed")
 }

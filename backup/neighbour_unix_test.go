@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -38,8 +39,7 @@ func plant(t *testing.T, dir, marker string) {
 
 // names returns what a directory has.
 func names(t *testing.T, dir string) []string {
-	list, err := vfs.OS.List(dir)
-	require.NoError(t, err)
+	list := result.Of(vfs.OS.List(dir))(t)
 	return list
 }
 
@@ -72,10 +72,8 @@ func TestRestoreRefusesDirectoriesThatOthersCanChange(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(dest, "CURRENT"))
 
 			require.NoError(t, os.RemoveAll(planted))
-			_, err = repo.Restore(background, "", dest, nil)
-			require.NoError(t, err)
-			info, err := os.Stat(dest)
-			require.NoError(t, err)
+			result.Of(repo.Restore(background, "", dest, nil))(t)
+			info := result.Of(os.Stat(dest))(t)
 			require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
 		})
 	}
@@ -86,13 +84,11 @@ func TestRestoreAcceptsTheDirectoriesOfAUserWithAGroupOfItsOwn(t *testing.T) {
 	dest := filepath.Join(t.TempDir(), "out")
 	require.NoError(t, os.Mkdir(dest, 0o700))
 	require.NoError(t, os.Chmod(dest, 0o775))
-	info, err := os.Stat(dest)
-	require.NoError(t, err)
+	info := result.Of(os.Stat(dest))(t)
 	if st := info.Sys().(*syscall.Stat_t); st.Uid != st.Gid {
 		t.Skip("this user has no group of its own")
 	}
-	_, err = repositoryOnDisk(t).Restore(background, "", dest, nil)
-	require.NoError(t, err)
+	result.Of(repositoryOnDisk(t).Restore(background, "", dest, nil))(t)
 }
 
 func TestCheckpointsRefuseATemporaryDirectoryThatOthersCanChange(t *testing.T) {
@@ -109,8 +105,7 @@ func TestCheckpointsRefuseATemporaryDirectoryThatOthersCanChange(t *testing.T) {
 		require.NoDirExists(t, filepath.Join(parent, "copy"))
 		require.NoError(t, os.RemoveAll(planted))
 	}
-	_, err := d.Checkpoint(background, filepath.Join(parent, "copy"), nil)
-	require.NoError(t, err)
+	result.Of(d.Checkpoint(background, filepath.Join(parent, "copy"), nil))(t)
 }
 
 // In a CheckpointParent such as /tmp another user may make what looks like the rest of an interrupted backup, and

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -55,14 +56,11 @@ func TestASegmentIsNotReplacedWithoutLinks(t *testing.T) {
 	require.NoError(t, s.Create(background, name, strings.NewReader("first")))
 	group.Wait()
 	require.ErrorIs(t, other, fs.ErrExist)
-	file, err := s.Open(background, name)
-	require.NoError(t, err)
+	file := result.Of(s.Open(background, name))(t)
 	defer file.Close()
 	var text string
-	_, err = fmt.Fscan(file, &text)
-	require.NoError(t, err)
+	result.Of(fmt.Fscan(file, &text))(t)
 	require.Equal(t, "first", text)
-	names, err := mem.List("repo/tmp")
-	require.NoError(t, err)
+	names := result.Of(mem.List("repo/tmp"))(t)
 	require.Equal(t, []string{"LOCK"}, names)
 }

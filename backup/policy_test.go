@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database. A plus means that a
@@ -18,8 +19,7 @@ func infosAt(t *testing.T, times ...string) (infos []backup.Info) {
 	t.Helper()
 	for i, text := range times {
 		at, database, _ := strings.Cut(text, "/")
-		when, err := time.Parse("2006-01-02 15", "2026-"+at)
-		require.NoError(t, err)
+		when := result.Of(time.Parse("2006-01-02 15", "2026-"+at))(t)
 		database, streamed := strings.CutSuffix(database, "+")
 		info := backup.Info{ID: fmt.Sprintf("%02d", i), Time: when, Database: database}
 		if streamed {
@@ -71,8 +71,7 @@ func TestPoliciesThatKeepNothingAreRefused(t *testing.T) {
 		"KeepLast is -1; want 0 or more":  {KeepLast: -1, KeepDaily: 2},
 		"KeepDaily is -1; want 0 or more": {KeepLast: 5, KeepDaily: -1},
 	} {
-		_, err := repo.Prune(background, p)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, result.Err(repo.Prune(background, p)), want)
 	}
 }
 
@@ -85,8 +84,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 		create(t, repo, d, nil)
 	}
 	before := storage.Objects()
-	dry, err := repo.Prune(background, backup.Policy{KeepLast: 2, DryRun: true})
-	require.NoError(t, err)
+	dry := result.Of(repo.Prune(background, backup.Policy{KeepLast: 2, DryRun: true}))(t)
 	require.Equal(t, before, storage.Objects())
 	require.Len(t, dry.Kept, 2)
 	require.Len(t, dry.Removed, 3)

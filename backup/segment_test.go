@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -43,14 +44,11 @@ func cutHead(segment []byte) (head string, changes []byte) {
 // A segment that was changed is refused, even if its checksums are right.
 func TestMalformedSegmentsAreRefused(t *testing.T) {
 	_, segment, id, stream := aSegment(t)
-	again, err := backup.SegmentAgain(segment)
-	require.NoError(t, err)
+	again := result.Of(backup.SegmentAgain(segment))(t)
 	require.Equal(t, segment, again)
-	again, err = backup.StreamAgain(stream, id)
-	require.NoError(t, err)
+	again = result.Of(backup.StreamAgain(stream, id))(t)
 	require.Equal(t, stream, again)
-	_, err = backup.StreamAgain(stream, "another")
-	require.Error(t, err)
+	require.Error(t, result.Err(backup.StreamAgain(stream, "another")))
 
 	head, changes := cutHead(segment)
 	require.Contains(t, head, "\nchanges 5 ")
@@ -81,8 +79,7 @@ func TestMalformedSegmentsAreRefused(t *testing.T) {
 		require.NotContains(t, err.Error(), "last line", changed)
 	}
 	for i := range len(segment) {
-		_, err := backup.SegmentAgain(segment[:i])
-		require.Error(t, err, i)
+		require.Error(t, result.Err(backup.SegmentAgain(segment[:i])), i)
 	}
 	for i := range changes {
 		forged := bytes.Clone(changes)
@@ -90,8 +87,7 @@ func TestMalformedSegmentsAreRefused(t *testing.T) {
 		_, _ = backup.SegmentAgain(append([]byte(withSum(head)), forged...)) // no panic
 	}
 	for i := range len(stream) {
-		_, err := backup.StreamAgain(stream[:i], id)
-		require.Error(t, err, i)
+		require.Error(t, result.Err(backup.StreamAgain(stream[:i], id)), i)
 	}
 }
 
@@ -117,15 +113,13 @@ func TestForgedChangesAreNotRestored(t *testing.T) {
 		mem := vfs.NewMem()
 		_, err := l.repo.RestoreAt(background, "", backup.Point{Sequence: last}, "restored", &backup.RestoreOptions{FS: mem})
 		if err != nil {
-			names, err := mem.List(".")
-			require.NoError(t, err)
+			names := result.Of(mem.List("."))(t)
 			require.Empty(t, names)
 		}
 	}
 	// A larger object than the head says is not read into memory.
 	storage.Replace(name, append(forge(changes), make([]byte, 1<<20)...))
-	_, err := l.tryAt("", backup.Point{Sequence: last})
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(l.tryAt("", backup.Point{Sequence: last})), db.ErrCorruption)
 }
 
 // forgeChanges replaces the changes of a segment with one change.
@@ -193,8 +187,7 @@ func TestTablesOfASegmentAreUsedOnce(t *testing.T) {
 	} {
 		b := util.AppendUvarint64(util.AppendUvarint64([]byte{byte(db.ChangeLoad)}, last), last)
 		storage.Replace(name, forgeChanges(segment, append(b, text...)))
-		report, err := l.repo.Verify(background)
-		require.NoError(t, err)
+		report := result.Of(l.repo.Verify(background))(t)
 		require.Equal(t, valid, len(report.Faults) == 0, "%q: %v", text, report.Faults)
 	}
 }
@@ -222,8 +215,7 @@ func FuzzSegment(f *testing.F) {
 		sealed := append([]byte(withSum(head)), changes...)
 		again, err := backup.SegmentAgain(sealed)
 		if err == nil {
-			twice, err := backup.SegmentAgain(again)
-			require.NoError(t, err)
+			twice := result.Of(backup.SegmentAgain(again))(t)
 			require.Equal(t, again, twice)
 		}
 		_, _ = backup.SegmentAgain(append([]byte(head), changes...))

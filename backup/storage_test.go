@@ -10,13 +10,13 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func newDir(t testing.TB, fsys vfs.FS, dir string) backup.Storage {
 	t.Helper()
-	s, err := backup.NewDir(fsys, dir)
-	require.NoError(t, err)
+	s := result.Of(backup.NewDir(fsys, dir))(t)
 	return s
 }
 
@@ -46,12 +46,10 @@ func TestStoragesConform(t *testing.T) {
 // files returns the names of all files below dir.
 func files(t testing.TB, fsys vfs.FS, dir string) (names []string) {
 	t.Helper()
-	entries, err := fsys.List(dir)
-	require.NoError(t, err)
+	entries := result.Of(fsys.List(dir))(t)
 	for _, name := range entries {
 		name = dir + "/" + name
-		info, err := fsys.Lstat(name)
-		require.NoError(t, err)
+		info := result.Of(fsys.Lstat(name))(t)
 		if info.IsDir() {
 			names = append(names, files(t, fsys, name)...)
 		} else {
@@ -62,13 +60,11 @@ func files(t testing.TB, fsys vfs.FS, dir string) (names []string) {
 }
 
 func TestNamesStayInTheDirectory(t *testing.T) {
-	_, err := backup.NewDir(nil, "")
-	require.ErrorContains(t, err, "give a path")
+	require.ErrorContains(t, result.Err(backup.NewDir(nil, "")), "give a path")
 	s := newDir(t, vfs.NewMem(), "repo")
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../b", "a//b", `a\b`, "c:d"} {
 		require.ErrorContains(t, s.Create(background, name, strings.NewReader("")), "not the name of an object")
-		_, err := s.Open(background, name)
-		require.ErrorContains(t, err, "not the name of an object")
+		require.ErrorContains(t, result.Err(s.Open(background, name)), "not the name of an object")
 		require.ErrorContains(t, s.Delete(background, name), "not the name of an object")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -25,8 +26,7 @@ func TestDamagedStreamsAreFound(t *testing.T) {
 		fault := oneFault(t, l.repo, at)
 		require.Equal(t, name, fault.Object)
 	}
-	_, err := l.repo.Archive(background, l.d, nil)
-	require.Error(t, err)
+	require.Error(t, result.Err(l.repo.Archive(background, l.d, nil)))
 	fault := oneFault(t, l.repo)
 	require.Contains(t, fault.String(), "delete the object, and Archive begins another stream")
 	require.NotContains(t, fault.String(), "needed by")
@@ -53,6 +53,5 @@ func TestMissingSegmentsBeforeABackupAreFound(t *testing.T) {
 		require.Contains(t, fault.String(), newest.ID)
 		require.Contains(t, fault.String(), "are missing")
 	}
-	_, err := l.tryAt("", backup.Point{Sequence: 2})
-	require.ErrorContains(t, err, "what can be is stream")
+	require.ErrorContains(t, result.Err(l.tryAt("", backup.Point{Sequence: 2})), "what can be is stream")
 }

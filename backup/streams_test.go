@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -55,8 +56,7 @@ func TestCopiesOfADatabaseHaveStreamsOfTheirOwn(t *testing.T) {
 
 	windows := l.windows()
 	require.Len(t, windows, 2)
-	got, err := l.tryAt(windows[0].Backup, backup.Point{Sequence: last})
-	require.NoError(t, err)
+	got := result.Of(l.tryAt(windows[0].Backup, backup.Point{Sequence: last}))(t)
 	require.Equal(t, l.model, got)
 	require.Equal(t, c.model, c.at(backup.Point{Sequence: c.d.Metrics().LastSequence}), "the newest stream")
 	verifyClean(t, l.repo)
@@ -84,15 +84,13 @@ func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 	again.put("key", "another third")
 	again.archive()
 	require.Equal(t, map[string]string{"key": "another third"}, l.at(backup.Point{Sequence: again.d.Metrics().LastSequence}))
-	got, err := l.tryAt(first.Backup.ID, backup.Point{Sequence: old})
-	require.NoError(t, err)
+	got := result.Of(l.tryAt(first.Backup.ID, backup.Point{Sequence: old}))(t)
 	require.Equal(t, map[string]string{"key": "second"}, got)
 
 	o := l.options(mem)
 	o.KeepRecord, o.Changes.Bytes = true, -1
 	d := open(t, "db", o)
-	loader, err := d.NewLoader()
-	require.NoError(t, err)
+	loader := result.Of(d.NewLoader())(t)
 	require.NoError(t, loader.Put([]byte("key"), []byte("unseen")))
 	require.NoError(t, loader.Commit())
 	require.NoError(t, d.Close())
@@ -118,8 +116,7 @@ func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 	last := l.archive().Last
 	segments := len(storage.Names("segments/"))
 
-	dry, err := l.repo.Prune(background, backup.Policy{KeepLast: 2, DryRun: true})
-	require.NoError(t, err)
+	dry := result.Of(l.repo.Prune(background, backup.Policy{KeepLast: 2, DryRun: true}))(t)
 	report := keepLast(t, l.repo, 2)
 	require.Equal(t, 1, report.Segments)
 	require.Equal(t, dry, report)
@@ -130,8 +127,7 @@ func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 	keepLast(t, l.repo, 1)
 	l.requireAll(newest.Sequence, last)
 	require.Len(t, storage.Names("segments/"), 1)
-	_, err = l.tryAt("", backup.Point{Sequence: newest.Sequence - 1})
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(l.tryAt("", backup.Point{Sequence: newest.Sequence - 1})), fs.ErrNotExist)
 
 	// Without a backup the stream ends, and Archive begins another one.
 	require.NoError(t, storage.Delete(background, "backups/"+newest.ID))
@@ -166,14 +162,12 @@ func TestDamagedSegmentsAreFound(t *testing.T) {
 				fault := oneFault(t, l.repo, "%s at %d: %q", name, at, damage)
 				require.Equal(t, name, fault.Object)
 				require.Contains(t, fault.String(), name)
-				_, err := l.tryAt("", backup.Point{Sequence: last})
-				require.Error(t, err)
+				require.Error(t, result.Err(l.tryAt("", backup.Point{Sequence: last})))
 			}
 		}
 		storage.Replace(name, content[:len(content)/3])
 		objects := len(storage.Names("objects/"))
-		_, err := l.repo.Prune(background, backup.Policy{KeepLast: 1})
-		require.Error(t, err)
+		require.Error(t, result.Err(l.repo.Prune(background, backup.Policy{KeepLast: 1})))
 		require.Len(t, storage.Names("objects/"), objects)
 		storage.Replace(name, content)
 	}
@@ -181,13 +175,11 @@ func TestDamagedSegmentsAreFound(t *testing.T) {
 	content := storage.Objects()[names[1]]
 	require.NoError(t, storage.Delete(background, names[1]))
 	oneFault(t, l.repo)
-	_, err := l.tryAt("", backup.Point{Sequence: last})
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(l.tryAt("", backup.Point{Sequence: last})), fs.ErrNotExist)
 	storage.Replace(names[1], content)
 	// Two that were exchanged.
 	storage.Replace(names[0], content)
-	_, err = l.tryAt("", backup.Point{Sequence: last})
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(l.tryAt("", backup.Point{Sequence: last})), db.ErrCorruption)
 }
 
 // A time is restored as it was known: to the second while KeepArchiving runs.
@@ -257,20 +249,17 @@ func TestArchiveAndRestoreAtRefuseWrongCalls(t *testing.T) {
 	}
 	require.NoError(t, l.repo.StopArchiving(background, l.d))
 	l.create()
-	_, err := l.tryAt("", backup.Point{Sequence: 1})
-	require.ErrorContains(t, err, "no backup has segments")
+	require.ErrorContains(t, result.Err(l.tryAt("", backup.Point{Sequence: 1})), "no backup has segments")
 	l.archive()
-	cursors, err := l.d.Cursors()
-	require.NoError(t, err)
+	cursors := result.Of(l.d.Cursors())(t)
 	require.Len(t, cursors, 1)
 	require.NoError(t, l.repo.StopArchiving(background, l.d))
-	cursors, err = l.d.Cursors()
-	require.NoError(t, err)
+	cursors = result.Of(l.d.Cursors())(t)
 	require.Empty(t, cursors)
 	require.NotNil(t, l.archive().Backup)
 
 	reversed := db.Comparer{Name: "reversed", Compare: func(a, b []byte) int { return strings.Compare(string(b), string(a)) }}
-	_, err = l.repo.RestoreAt(background, "", backup.Point{Sequence: 1}, "x", &backup.RestoreOptions{FS: mem, Comparer: &reversed})
+	_, err := l.repo.RestoreAt(background, "", backup.Point{Sequence: 1}, "x", &backup.RestoreOptions{FS: mem, Comparer: &reversed})
 	require.ErrorContains(t, err, `RestoreOptions.Comparer is "reversed"`)
 	require.NoError(t, l.d.Close())
 	require.ErrorIs(t, second(l.repo.Archive(background, l.d, nil)), db.ErrClosed)
@@ -333,11 +322,11 @@ func runArchivers(t *testing.T, rnd *rand.Rand) {
 	mem := vfs.NewMem()
 	l := newArchivedTimeline(t, mem, storage)
 	lines := []*timeline{l, l.copyOf(mem)}
-	type result struct {
+	type archived struct {
 		stream string
 		last   uint64
 	}
-	results := make([]result, len(lines))
+	results := make([]archived, len(lines))
 	var runs []func(a *actor)
 	for i, line := range lines {
 		runs = append(runs, func(a *actor) {
@@ -354,7 +343,7 @@ func runArchivers(t *testing.T, rnd *rand.Rand) {
 				info, err := r.Archive(background, line.d, nil)
 				a.errorless(t, err)
 				if err == nil {
-					results[i] = result{info.Stream, info.Last}
+					results[i] = archived{info.Stream, info.Last}
 				}
 			}
 		})
@@ -377,8 +366,7 @@ func runArchivers(t *testing.T, rnd *rand.Rand) {
 	for i, r := range results {
 		for _, info := range all {
 			if info.Stream == r.stream && r.stream != "" && info.Sequence <= r.last {
-				got, err := lines[i].tryAt(info.ID, backup.Point{Sequence: r.last})
-				require.NoError(t, err)
+				got := result.Of(lines[i].tryAt(info.ID, backup.Point{Sequence: r.last}))(t)
 				require.Equal(t, lines[i].states[r.last], got, "machine %d", i)
 			}
 		}

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // publishedRates reads the published table: rates[b][k], 0 if the table has no value.
 func publishedRates(t *testing.T) (rates [21][]float64) {
-	data, err := os.ReadFile("testdata/bloom_rates.tsv")
-	require.NoError(t, err)
+	data := result.Of(os.ReadFile("testdata/bloom_rates.tsv"))(t)
 	for line := range strings.Lines(string(data)) {
 		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
 		b, err := strconv.Atoi(cells[0])
@@ -25,8 +26,7 @@ func publishedRates(t *testing.T) (rates [21][]float64) {
 			if cell == "" {
 				break
 			}
-			rate, err := strconv.ParseFloat(cell, 64)
-			require.NoError(t, err)
+			rate := result.Of(strconv.ParseFloat(cell, 64))(t)
 			rates[b] = append(rates[b], rate)
 		}
 	}
@@ -74,8 +74,7 @@ func cassandraSpec(rates [21][]float64, maxRate float64) BloomSpec {
 func TestSpecForRateChoosesAsCassandraDoes(t *testing.T) {
 	rates := publishedRates(t)
 	for e := 0.392; e > 6.8e-5; e *= 0.987 {
-		got, err := SpecForRate(e, 20)
-		require.NoError(t, err)
+		got := result.Of(SpecForRate(e, 20))(t)
 		if want := cassandraSpec(rates, e); got != want {
 			// The table has three digits: near one of its values either choice may be right.
 			off := min(math.Abs(rates[want.BitsPerKey][want.Hashes]/e-1), math.Abs(rates[got.BitsPerKey][got.Hashes]/e-1))
@@ -101,8 +100,7 @@ func TestSpecForRate(t *testing.T) {
 		{"more bits than the maximum count as the maximum", 1e-6, math.MaxInt, BloomSpec{29, 17}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got, err := SpecForRate(c.rate, c.maxBits)
-			require.NoError(t, err)
+			got := result.Of(SpecForRate(c.rate, c.maxBits))(t)
 			require.Equal(t, c.want, got)
 			require.LessOrEqual(t, got.Rate(), c.rate)
 		})
@@ -121,8 +119,7 @@ func TestSpecForRate(t *testing.T) {
 		{"a negative number of bits", 0.5, math.MinInt, "at least 1"},
 	} {
 		t.Run(c.claim+" is an error", func(t *testing.T) {
-			_, err := SpecForRate(c.rate, c.maxBits)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, result.Err(SpecForRate(c.rate, c.maxBits)), c.says)
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // goldenKeys makes the key lists of testdata/leveldb_bloom.cc.
@@ -39,14 +41,12 @@ func unhex(t *testing.T, s string) []byte {
 	if s == "-" {
 		return []byte{}
 	}
-	b, err := hex.DecodeString(s)
-	require.NoError(t, err)
+	b := result.Of(hex.DecodeString(s))(t)
 	return b
 }
 
 func TestFiltersAndAnswersMatchLevelDB(t *testing.T) {
-	file, err := os.Open("testdata/leveldb_bloom.txt")
-	require.NoError(t, err)
+	file := result.Of(os.Open("testdata/leveldb_bloom.txt"))(t)
 	defer file.Close()
 
 	filters, verdicts := 0, 0
@@ -75,10 +75,8 @@ func TestFiltersAndAnswersMatchLevelDB(t *testing.T) {
 // checkGoldenFilter checks a line "filter BITS RECIPE COUNT HEX".
 func checkGoldenFilter(t *testing.T, fields []string) {
 	require.Len(t, fields, 5)
-	bits, err := strconv.Atoi(fields[1])
-	require.NoError(t, err)
-	n, err := strconv.Atoi(fields[3])
-	require.NoError(t, err)
+	bits := result.Of(strconv.Atoi(fields[1]))(t)
+	n := result.Of(strconv.Atoi(fields[3]))(t)
 	want := unhex(t, fields[4])
 	claim := strings.Join(fields[:4], " ")
 

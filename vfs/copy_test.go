@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,18 +22,14 @@ func TestCopy(t *testing.T) {
 	}{"OS": {vfs.OS, t.TempDir()}, "Mem": {mem, "."}} {
 		t.Run(name, func(t *testing.T) {
 			from, to := filepath.Join(c.dir, "from"), filepath.Join(c.dir, "to")
-			f, err := c.fsys.Create(from)
-			require.NoError(t, err)
-			_, err = f.Write(content)
-			require.NoError(t, err)
+			f := result.Of(c.fsys.Create(from))(t)
+			result.Of(f.Write(content))(t)
 			require.NoError(t, f.Close())
-			src, err := c.fsys.Open(from)
-			require.NoError(t, err)
+			src := result.Of(c.fsys.Open(from))(t)
 			defer src.Close()
 			for _, size := range []int{0, 1, 300_000, len(content)} {
 				require.NoError(t, vfs.Copy(c.fsys, src, int64(size), to))
-				dst, err := c.fsys.Open(to)
-				require.NoError(t, err)
+				dst := result.Of(c.fsys.Open(to))(t)
 				got := make([]byte, size+1)
 				n, err := dst.ReadAt(got, 0)
 				require.Equal(t, io.EOF, err)
@@ -42,16 +39,13 @@ func TestCopy(t *testing.T) {
 				require.NoError(t, c.fsys.Remove(to))
 			}
 			require.ErrorIs(t, vfs.Copy(c.fsys, src, int64(len(content))+1, to), io.ErrUnexpectedEOF)
-			_, err = c.fsys.Stat(to)
-			require.ErrorIs(t, err, fs.ErrNotExist, "nothing is left")
+			require.ErrorIs(t, result.Err(c.fsys.Stat(to)), fs.ErrNotExist, "nothing is left")
 		})
 	}
 	require.NoError(t, mem.SyncDir("."))
-	src, err := mem.Open("from")
-	require.NoError(t, err)
+	src := result.Of(mem.Open("from"))(t)
 	require.NoError(t, vfs.Copy(mem, src, 5, "synced"))
 	require.NoError(t, mem.SyncDir("."))
-	info, err := mem.Crash().Stat("synced")
-	require.NoError(t, err)
+	info := result.Of(mem.Crash().Stat("synced"))(t)
 	require.EqualValues(t, 5, info.Size(), "its bytes are durable")
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // randomFile makes a file of n random bytes, which are then in the page cache, and opens it.
@@ -18,8 +20,7 @@ func randomFile(t *testing.T, dir string, n int) (f File, data []byte) {
 	rnd := rand.NewChaCha8([32]byte{1})
 	_, _ = rnd.Read(data)
 	require.NoError(t, os.WriteFile(name, data, 0o600))
-	f, err := OS.Open(name)
-	require.NoError(t, err)
+	f = result.Of(OS.Open(name))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	return f, data
 }
@@ -28,25 +29,20 @@ func TestUncachedWritesAreWrites(t *testing.T) {
 	dir := t.TempDir()
 	_, data := randomFile(t, dir, 3<<20+17)
 	name := filepath.Join(dir, "f")
-	f, err := OS.Create(name)
-	require.NoError(t, err)
+	f := result.Of(OS.Create(name))(t)
 	o := f.(*osFile)
 	for at, i := 0, 0; at < len(data); i++ {
 		o.uncached = i%3 != 0
-		n, err := f.Write(data[at:min(at+100_001, len(data))])
-		require.NoError(t, err)
+		n := result.Of(f.Write(data[at:min(at+100_001, len(data))]))(t)
 		at += n
 	}
 	o.uncached = true
-	n, err := f.Write(nil)
-	require.NoError(t, err)
+	n := result.Of(f.Write(nil))(t)
 	require.Zero(t, n)
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
-	_, err = f.Write(data[:1])
-	require.ErrorIs(t, err, fs.ErrClosed)
-	got, err := os.ReadFile(name)
-	require.NoError(t, err)
+	require.ErrorIs(t, result.Err(f.Write(data[:1])), fs.ErrClosed)
+	got := result.Of(os.ReadFile(name))(t)
 	require.True(t, bytes.Equal(data, got))
 }
 
@@ -67,8 +63,7 @@ func TestUncachedWritesFailLikeOthers(t *testing.T) {
 func TestCachedFilesStayCached(t *testing.T) {
 	dir := t.TempDir()
 	src, data := randomFile(t, dir, 1<<20)
-	f, err := OS.Create(filepath.Join(dir, "f"))
-	require.NoError(t, err)
+	f := result.Of(OS.Create(filepath.Join(dir, "f")))(t)
 	defer f.Close()
 	f.(CacheFollower).FollowCache(src)
 	require.False(t, f.(*osFile).uncached, "its %d bytes were just written", len(data))
@@ -87,26 +82,19 @@ func TestSharedBytesAreTheSourcesBytes(t *testing.T) {
 	src, data := randomFile(t, dir, 5*shareUnit/2)
 	for _, n := range []int{0, 1, shareUnit - 1, shareUnit, 2*shareUnit + 3, len(data)} {
 		name := filepath.Join(dir, "f")
-		f, err := Replace(OS, name)
-		require.NoError(t, err)
-		shared, err := f.(Sharer).ShareFrom(src, int64(n))
-		require.NoError(t, err)
+		f := result.Of(Replace(OS, name))(t)
+		shared := result.Of(f.(Sharer).ShareFrom(src, int64(n)))(t)
 		require.Contains(t, []int64{0, int64(n / shareUnit * shareUnit)}, shared)
-		_, err = f.Write(data[shared:])
-		require.NoError(t, err)
+		result.Of(f.Write(data[shared:]))(t)
 		require.NoError(t, f.Sync())
 		require.NoError(t, f.Close())
-		got, err := os.ReadFile(name)
-		require.NoError(t, err)
+		got := result.Of(os.ReadFile(name))(t)
 		require.True(t, bytes.Equal(data, got), "%d of %d bytes shared", shared, n)
 	}
-	f, err := OS.Create(filepath.Join(dir, "other"))
-	require.NoError(t, err)
+	f := result.Of(OS.Create(filepath.Join(dir, "other")))(t)
 	defer f.Close()
-	shared, err := f.(Sharer).ShareFrom(struct{ File }{src}, shareUnit)
-	require.NoError(t, err)
+	shared := result.Of(f.(Sharer).ShareFrom(struct{ File }{src}, shareUnit))(t)
 	require.Zero(t, shared, "a file of an unknown kind")
-	shared, err = src.(Sharer).ShareFrom(f, shareUnit)
-	require.NoError(t, err)
+	shared = result.Of(src.(Sharer).ShareFrom(f, shareUnit))(t)
 	require.Zero(t, shared, "a file from Open is not written")
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func TestRefusedLockLeavesNoDescriptor(t *testing.T) {
 	descriptors := func() int {
-		names, err := os.ReadDir("/proc/self/fd")
-		require.NoError(t, err)
+		names := result.Of(os.ReadDir("/proc/self/fd"))(t)
 		return len(names)
 	}
 	path := filepath.Join(t.TempDir(), "LOCK")
@@ -22,8 +22,7 @@ func TestRefusedLockLeavesNoDescriptor(t *testing.T) {
 	before := descriptors()
 	for range 20 {
 		for _, shared := range []bool{false, true} {
-			_, err := OS.Lock(path, shared)
-			require.ErrorIs(t, err, base.ErrLocked)
+			require.ErrorIs(t, result.Err(OS.Lock(path, shared)), base.ErrLocked)
 		}
 	}
 	require.Equal(t, before, descriptors())

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // If another goroutine was starting a process, a lock was sometimes still held after Close:
@@ -15,14 +17,11 @@ import (
 // lock. In this test a duplicate stands for that descriptor.
 func TestCloseReleasesALockInheritedByAChild(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
-	first, err := OS.Lock(name, false)
-	require.NoError(t, err)
-	child, err := syscall.Dup(int(first.(*lockHandle).lock.file.Fd()))
-	require.NoError(t, err)
+	first := result.Of(OS.Lock(name, false))(t)
+	child := result.Of(syscall.Dup(int(first.(*lockHandle).lock.file.Fd())))(t)
 	defer syscall.Close(child)
 	require.NoError(t, first.Close())
 
-	second, err := OS.Lock(name, false)
-	require.NoError(t, err)
+	second := result.Of(OS.Lock(name, false))(t)
 	require.NoError(t, second.Close())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // childVariable makes the test binary a process that locks files on command. Each line of its standard input is "how
@@ -115,20 +116,16 @@ func startProcess(t *testing.T) *process {
 	// The race detector makes a process wait a second before it exits; turn that off.
 	cmd.Env = append(os.Environ(), childVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdin := result.Of(cmd.StdinPipe())(t)
+	stdout := result.Of(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	return &process{cmd: cmd, stdin: stdin, answers: bufio.NewReader(stdout)}
 }
 
 func (p *process) ask(t *testing.T, command string) string {
 	t.Helper()
-	_, err := fmt.Fprintln(p.stdin, command)
-	require.NoError(t, err)
-	answer, err := p.answers.ReadString('\n')
-	require.NoError(t, err)
+	result.Of(fmt.Fprintln(p.stdin, command))(t)
+	answer := result.Of(p.answers.ReadString('\n'))(t)
 	return strings.TrimSpace(answer)
 }
 
@@ -173,8 +170,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 					rival.release(t)
 
 					// The same in the other direction.
-					l, err = OS.Lock(path, ours == "shared")
-					require.NoError(t, err)
+					l = result.Of(OS.Lock(path, ours == "shared"))(t)
 					answer := rival.lock(t, family+"-"+theirs, path)
 					require.Equal(t, compatible, answer == "done", answer)
 					if compatible {
@@ -194,25 +190,20 @@ func TestKilledProcessLeavesNoLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
 	p := startProcess(t)
 	require.Equal(t, "done", p.lock(t, "sieve-exclusive", path))
-	_, err := OS.Lock(path, false)
-	require.ErrorIs(t, err, base.ErrLocked)
+	require.ErrorIs(t, result.Err(OS.Lock(path, false)), base.ErrLocked)
 	require.NoError(t, p.cmd.Process.Kill())
 	require.Error(t, p.cmd.Wait())
-	l, err := OS.Lock(path, false)
-	require.NoError(t, err)
+	l := result.Of(OS.Lock(path, false))(t)
 	require.NoError(t, l.Close())
 }
 
 // An ordinary fcntl lock is lost when its process closes any descriptor of the file; ours must not be.
 func TestLockOutlivesOtherDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
-	l, err := OS.Lock(path, false)
-	require.NoError(t, err)
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	l := result.Of(OS.Lock(path, false))(t)
+	f := result.Of(os.Open(path))(t)
 	require.NoError(t, f.Close())
-	_, err = OS.Lock(path, false)
-	require.ErrorIs(t, err, base.ErrLocked)
+	require.ErrorIs(t, result.Err(OS.Lock(path, false)), base.ErrLocked)
 	rival := startProcess(t)
 	for _, family := range families {
 		require.Contains(t, rival.lock(t, family+"-exclusive", path), "refused", family)
@@ -224,10 +215,8 @@ func TestLockOutlivesOtherDescriptors(t *testing.T) {
 // When one of two shared holders releases its lock, the other's must remain.
 func TestSharedLockOutlivesOtherHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
-	one, err := OS.Lock(path, true)
-	require.NoError(t, err)
-	two, err := OS.Lock(path, true)
-	require.NoError(t, err)
+	one := result.Of(OS.Lock(path, true))(t)
+	two := result.Of(OS.Lock(path, true))(t)
 	require.NoError(t, one.Close())
 	require.ErrorIs(t, one.Close(), fs.ErrClosed, "a second Close does not release another holder's share")
 	rival := startProcess(t)
@@ -255,20 +244,17 @@ func TestSecondOpenByAnotherPathIsRefused(t *testing.T) {
 		}
 	}
 	require.NoError(t, l.Close())
-	l, err = OS.Lock(filepath.Join(dir, "alias", "LOCK"), false)
-	require.NoError(t, err)
+	l = result.Of(OS.Lock(filepath.Join(dir, "alias", "LOCK"), false))(t)
 	require.NoError(t, l.Close())
 }
 
 func TestLockOfReplacedFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
-	f, err := os.Create(path)
-	require.NoError(t, err)
+	f := result.Of(os.Create(path))(t)
 	require.NoError(t, os.Remove(path))
-	_, err = acquire(f, path, false)
-	require.ErrorIs(t, err, errReplaced, "removed before the lock was taken")
+	require.ErrorIs(t, result.Err(acquire(f, path, false)), errReplaced, "removed before the lock was taken")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err = acquire(f, path, false)
+	_, err := acquire(f, path, false)
 	require.ErrorIs(t, err, errReplaced, "and replaced by another file")
 	require.ErrorIs(t, err, base.ErrLocked)
 	require.NoError(t, f.Close())
@@ -291,8 +277,7 @@ func TestLockRetriesOnReplacedFile(t *testing.T) {
 			defer locksOfProcess.mu.Unlock()
 			return locksOfProcess.takeLocked(path, shared, open)
 		}
-		h, err := take()
-		require.NoError(t, err)
+		h := result.Of(take())(t)
 		require.Equal(t, 3, opened)
 		rival := startProcess(t)
 		require.Contains(t, rival.lock(t, "sieve-exclusive", path), "refused", "the lock is on the file with the name")
@@ -302,8 +287,7 @@ func TestLockRetriesOnReplacedFile(t *testing.T) {
 
 		opened = -1000 // keep replacing it
 		require.NoError(t, os.Remove(path))
-		_, err = take()
-		require.ErrorIs(t, err, base.ErrLocked)
+		require.ErrorIs(t, result.Err(take()), base.ErrLocked)
 	}
 }
 
@@ -333,8 +317,7 @@ func TestSharedLockOfUnwritableDirectory(t *testing.T) {
 			}
 			if c.file && c.want == "done" {
 				require.NoError(t, os.Chmod(path, 0o600))
-				_, err := OS.Lock(path, false)
-				require.ErrorIs(t, err, base.ErrLocked, "the reader holds the lock")
+				require.ErrorIs(t, result.Err(OS.Lock(path, false)), base.ErrLocked, "the reader holds the lock")
 			}
 			p.end(t)
 		})

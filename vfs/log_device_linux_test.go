@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // logMount is set in the environment of a process that has its own namespaces, to the directory to mount a file system
@@ -108,8 +109,7 @@ func fillWithLogs(t *testing.T, dir string) {
 	for _, l := range logs {
 		require.False(t, l.m.plain)
 		require.NoError(t, l.m.Close())
-		got, err := os.ReadFile(l.path)
-		require.NoError(t, err)
+		got := result.Of(os.ReadFile(l.path))(t)
 		require.True(t, bytes.Equal(l.want, got))
 	}
 }
@@ -132,8 +132,7 @@ func (l *fillingLog) append(t *testing.T, n int) (full bool) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, base.NoSpace(err), base.ErrNoSpace)
 	require.ErrorContains(t, err, l.path)
-	size, err := l.m.Size()
-	require.NoError(t, err)
+	size := result.Of(l.m.Size())(t)
 	require.EqualValues(t, len(l.want), size)
 	return true
 }
@@ -218,8 +217,7 @@ func newLoopDisk(t *testing.T, dir string) *loopDisk {
 	loop, device := attachLoop(t, d.image)
 	noMount(syscall.Mount(device, dir, "ext4", 0, ""))
 	require.NoError(t, unix.Close(loop))
-	d.root, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	require.NoError(t, err)
+	d.root = result.Of(unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0))(t)
 	t.Cleanup(func() {
 		_ = unix.Close(d.root)
 		require.NoError(t, unix.Unmount(dir, 0))
@@ -232,8 +230,7 @@ func attachLoop(t *testing.T, image string) (loop int, device string) {
 	control, err := unix.Open("/dev/loop-control", unix.O_RDWR, 0)
 	noMount(err)
 	defer func() { require.NoError(t, unix.Close(control)) }()
-	file, err := unix.Open(image, unix.O_RDWR, 0)
-	require.NoError(t, err)
+	file := result.Of(unix.Open(image, unix.O_RDWR, 0))(t)
 	defer func() { require.NoError(t, unix.Close(file)) }()
 	for {
 		n, err := unix.IoctlRetInt(control, unix.LOOP_CTL_GET_FREE)

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 var (
@@ -200,13 +201,10 @@ func TestAKilledProcessLeavesWholeRecords(t *testing.T) {
 
 // killWriter kills a child when the byte at goal is there. It reports whether a record was being stored.
 func killWriter(t *testing.T, how string, seed uint64, goal int64) (inBody bool) {
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	count, err := acknowledged(dir)
-	require.NoError(t, err)
+	dir := result.Of(os.MkdirTemp(t.TempDir(), ""))(t)
+	count := result.Of(acknowledged(dir))(t)
 	cmd := logChildCommand(how, dir, seed)
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
+	stdin := result.Of(cmd.StdinPipe())(t)
 	defer stdin.Close()
 	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
@@ -218,8 +216,7 @@ func killWriter(t *testing.T, how string, seed uint64, goal int64) (inBody bool)
 	require.NoError(t, cmd.Process.Kill())
 	<-ended
 
-	log, err := os.ReadFile(filepath.Join(dir, "log"))
-	require.NoError(t, err)
+	log := result.Of(os.ReadFile(filepath.Join(dir, "log")))(t)
 	n, inBody := wholeRecords(t, newRecords(seed, longestRecord(how)), log, 0)
 	require.GreaterOrEqual(t, n, int(count.Load()), "a Write that returned was lost")
 	require.LessOrEqual(t, n, int(count.Load())+1)
@@ -271,14 +268,11 @@ const stuckAfter = 5 * time.Second
 // stepWriter reports whether a new child could be stepped until it had written that many records.
 func stepWriter(t *testing.T, wanted int) bool {
 	const seed = 33
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	count, err := acknowledged(dir)
-	require.NoError(t, err)
+	dir := result.Of(os.MkdirTemp(t.TempDir(), ""))(t)
+	count := result.Of(acknowledged(dir))(t)
 	pid, end := traceLogChild(t, dir, seed)
 	defer end()
-	f, err := os.Open(filepath.Join(dir, "log"))
-	require.NoError(t, err)
+	f := result.Of(os.Open(filepath.Join(dir, "log")))(t)
 	defer f.Close()
 	r := newRecords(seed, longestRecord("step"))
 	steps, partial, n, at := 0, 0, 0, int64(0)
@@ -328,18 +322,15 @@ func traceLogChild(t *testing.T, dir string, seed uint64) (pid int, end func()) 
 	require.NoError(t, resume(pid))
 	for !waitForTrap(t, pid, resume) { // of the child itself
 	}
-	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	require.NoError(t, err)
+	tasks := result.Of(os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"))(t)
 	for _, task := range tasks {
-		tid, err := strconv.Atoi(task.Name())
-		require.NoError(t, err)
+		tid := result.Of(strconv.Atoi(task.Name()))(t)
 		if tid == pid {
 			continue
 		}
 		require.NoError(t, syscall.PtraceAttach(tid))
 		threads = append(threads, tid)
-		_, err = syscall.Wait4(tid, nil, syscall.WALL, nil)
-		require.NoError(t, err)
+		result.Of(syscall.Wait4(tid, nil, syscall.WALL, nil))(t)
 	}
 	return pid, end
 }
@@ -417,8 +408,7 @@ func TestAReaderSeesHeadsOnlyWithTheirBodies(t *testing.T) {
 	m, path := newMappedLog(t)
 	r := newRecords(5, 3000)
 	const count = 3000
-	f, err := OS.Open(path)
-	require.NoError(t, err)
+	f := result.Of(OS.Open(path))(t)
 	defer f.Close()
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -444,8 +434,7 @@ func TestAReaderSeesHeadsOnlyWithTheirBodies(t *testing.T) {
 			continue
 		}
 		got := body[:len(want)]
-		_, err := f.ReadAt(got, at)
-		require.NoError(t, err)
+		result.Of(f.ReadAt(got, at))(t)
 		require.Equal(t, want, got)
 		at += int64(len(want))
 		i++

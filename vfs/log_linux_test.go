@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // minReserve is the first step of base.LogReserve.
@@ -28,8 +29,7 @@ func newMappedLog(t testing.TB) (m *mappedLog, path string) {
 func mappedLogIn(t testing.TB, dir string) (m *mappedLog, path string) {
 	t.Helper()
 	path = filepath.Join(dir, "log")
-	f, err := CreateLog(OS, path)
-	require.NoError(t, err)
+	f := result.Of(CreateLog(OS, path))(t)
 	m, ok := f.(*mappedLog)
 	if !ok {
 		_ = f.Close()
@@ -41,15 +41,13 @@ func mappedLogIn(t testing.TB, dir string) (m *mappedLog, path string) {
 
 func appendTo(t testing.TB, f File, n int, b byte) {
 	t.Helper()
-	got, err := f.Write(bytes.Repeat([]byte{b}, n))
-	require.NoError(t, err)
+	got := result.Of(f.Write(bytes.Repeat([]byte{b}, n)))(t)
 	require.Equal(t, n, got)
 }
 
 func lengthOf(t testing.TB, path string) int64 {
 	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := result.Of(os.Stat(path))(t)
 	return info.Size()
 }
 
@@ -80,8 +78,7 @@ func TestASmallLogReservesLittleAndACutOneNothing(t *testing.T) {
 
 func TestClosedMappedLogsLeaveNoMappings(t *testing.T) {
 	mappings := func(path string) int {
-		maps, err := os.ReadFile("/proc/self/maps")
-		require.NoError(t, err)
+		maps := result.Of(os.ReadFile("/proc/self/maps"))(t)
 		return strings.Count(string(maps), path)
 	}
 	m, path := newMappedLog(t)
@@ -121,8 +118,7 @@ func TestAMappedLogThatWasTruncatedIsAnError(t *testing.T) {
 			require.ErrorContains(t, err, "another program truncated it")
 			_, again := m.Write([]byte("c"))
 			require.Equal(t, err, again)
-			size, err := m.Size()
-			require.NoError(t, err)
+			size := result.Of(m.Size())(t)
 			require.EqualValues(t, c.before, size)
 			if c.to > c.before {
 				require.NoError(t, m.Sync(), "the written bytes are there")
@@ -143,8 +139,7 @@ func TestALongWriteToATruncatedLogIsAnError(t *testing.T) {
 	appendTo(t, m, 100, 'a') // reserves as much again
 	require.GreaterOrEqual(t, m.reserved, m.size.Load()+longWrite)
 	require.NoError(t, os.Truncate(path, 4*longWrite+100))
-	_, err := m.Write(make([]byte, longWrite))
-	require.ErrorIs(t, err, errLogShort)
+	require.ErrorIs(t, result.Err(m.Write(make([]byte, longWrite))), errLogShort)
 	require.EqualValues(t, 4*longWrite+100, lengthOf(t, path))
 }
 
@@ -179,8 +174,7 @@ func TestZerosAreWrittenAheadOnlyOfALogThatIsRarelySynced(t *testing.T) {
 		require.Equal(t, zeroed, m.zeroed)
 	}
 	require.False(t, m.plain)
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := result.Of(os.ReadFile(path))(t)
 	require.True(t, bytes.HasPrefix(got, want))
 	require.Len(t, bytes.TrimRight(got, "\x00"), len(want))
 }
@@ -198,12 +192,10 @@ func TestSyncReportsBytesThatATruncationLost(t *testing.T) {
 func TestAFaultInTheWrittenBytesIsAPanic(t *testing.T) {
 	m, _ := newMappedLog(t)
 	page := os.Getpagesize()
-	mem, err := syscall.Mmap(-1, 0, page, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	require.NoError(t, err)
+	mem := result.Of(syscall.Mmap(-1, 0, page, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
 	defer func() { require.NoError(t, syscall.Munmap(mem)) }()
 	require.Panics(t, func() { _, _ = m.Write(mem) })
-	_, err = m.Write([]byte("a"))
-	require.Error(t, err, "there may be bytes of the first Write after it")
+	require.Error(t, result.Err(m.Write([]byte("a"))), "there may be bytes of the first Write after it")
 }
 
 type faultAt uintptr
@@ -212,8 +204,7 @@ func (f faultAt) Addr() uintptr { return uintptr(f) }
 
 func TestAFaultIsThatOfTheLogIfOnlyItsPageIsKnown(t *testing.T) {
 	page := uintptr(os.Getpagesize())
-	window, err := syscall.Mmap(-1, 0, int(2*page), syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	require.NoError(t, err)
+	window := result.Of(syscall.Mmap(-1, 0, int(2*page), syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
 	defer func() { require.NoError(t, syscall.Munmap(window)) }()
 	begin := uintptr(unsafe.Pointer(&window[0]))
 	dst := window[100 : page+100]
@@ -268,8 +259,7 @@ func TestALogThatCannotBeMappedIsWritten(t *testing.T) {
 
 func checkAddressSpaceLimit(t *testing.T) {
 	const big, free = 40 << 20, 32 << 20 // the runtime of Go needs some
-	p, err := syscall.Mmap(-1, 0, big, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	require.NoError(t, err)
+	p := result.Of(syscall.Mmap(-1, 0, big, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON))(t)
 	defer func() { require.NoError(t, syscall.Munmap(p)) }()
 	m, path := newMappedLog(t)
 	appendTo(t, m, 100, 'a')
@@ -300,8 +290,7 @@ func checkFileSizeLimit(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EFBIG)
 	require.Equal(t, 1, n)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}))
-	_, err = m.Write([]byte("e"))
-	require.ErrorIs(t, err, syscall.EFBIG, "the error is final")
+	require.ErrorIs(t, result.Err(m.Write([]byte("e"))), syscall.EFBIG, "the error is final")
 	require.NoError(t, m.Close())
 	checkContent(t, path, "a", 100_000, "b", 49_999, "c", 1)
 }
@@ -313,16 +302,13 @@ func checkContent(t *testing.T, path string, parts ...any) {
 	for i := 0; i < len(parts); i += 2 {
 		want = append(want, strings.Repeat(parts[i].(string), parts[i+1].(int))...)
 	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := result.Of(os.ReadFile(path))(t)
 	require.True(t, bytes.Equal(want, got), "%d bytes instead of %d", len(got), len(want))
 }
 
 func fieldOf(t *testing.T, path string, i int) (n uint64) {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	_, err = fmt.Sscan(strings.Fields(string(b))[i], &n)
-	require.NoError(t, err)
+	b := result.Of(os.ReadFile(path))(t)
+	result.Of(fmt.Sscan(strings.Fields(string(b))[i], &n))(t)
 	return n
 }
 
@@ -339,8 +325,7 @@ func benchLogs(b *testing.B, f func(b *testing.B, create func() File)) {
 					m, _ := mappedLogIn(b, dir)
 					return m
 				}
-				f, err := OS.Create(filepath.Join(dir, "log"))
-				require.NoError(b, err)
+				f := result.Of(OS.Create(filepath.Join(dir, "log")))(b)
 				return f
 			})
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -178,8 +179,7 @@ func TestCrashReturnsAnIndependentFileSystem(t *testing.T) {
 // shape describes a file: its bytes, and how many KiB of zeros follow.
 func shape(t *testing.T, m *vfs.Mem, name string) string {
 	t.Helper()
-	f, err := m.Open(name)
-	require.NoError(t, err)
+	f := result.Of(m.Open(name))(t)
 	got := vfstest.Content(t, f)
 	require.NoError(t, f.Close())
 	data := strings.TrimRight(got, "\x00")
@@ -190,8 +190,7 @@ func shape(t *testing.T, m *vfs.Mem, name string) string {
 // as at its last Sync, and the records after it are zeros.
 func TestWhatRemainsOfALog(t *testing.T) {
 	m := vfs.NewMem()
-	f, err := m.CreateLog("log")
-	require.NoError(t, err)
+	f := result.Of(m.CreateLog("log"))(t)
 	s := vfstest.Script{T: t, Mem: m}
 	s.OK(m.SyncDir("."))
 	log := f.(vfs.LogFile)
@@ -237,14 +236,11 @@ func TestAReservedLogTakesNoMemory(t *testing.T) {
 
 func TestCrashInheritsNoLock(t *testing.T) {
 	m := vfs.NewMem()
-	held, err := m.Lock("LOCK", false)
-	require.NoError(t, err)
+	held := result.Of(m.Lock("LOCK", false))(t)
 	require.NoError(t, m.SyncDir("."))
 	crashed := m.Crash()
-	again, err := crashed.Lock("LOCK", false)
-	require.NoError(t, err)
-	_, err = m.Lock("LOCK", true)
-	require.Error(t, err)
+	again := result.Of(crashed.Lock("LOCK", false))(t)
+	require.Error(t, result.Err(m.Lock("LOCK", true)))
 	require.NoError(t, held.Close())
 	require.NoError(t, again.Close())
 }
@@ -253,8 +249,7 @@ func TestRemovedFileStaysReadable(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}
 	s.Durable("a", "old")
-	f, err := m.Open("a")
-	require.NoError(t, err)
+	f := result.Of(m.Open("a"))(t)
 	s.OK(m.Remove("a"))
 	require.Equal(t, "old", vfstest.Content(t, f))
 	s.Durable("a", "new")
@@ -267,11 +262,9 @@ func TestRemovedFileStaysReadable(t *testing.T) {
 
 func TestMemLockBelongsToTheFile(t *testing.T) {
 	m := vfs.NewMem()
-	held, err := m.Lock("LOCK", false)
-	require.NoError(t, err)
+	held := result.Of(m.Lock("LOCK", false))(t)
 	require.NoError(t, m.Link("LOCK", "other"))
-	_, err = m.Lock("other", true)
-	require.Error(t, err)
+	require.Error(t, result.Err(m.Lock("other", true)))
 	require.NoError(t, held.Close())
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -43,8 +44,7 @@ func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 			path := filepath.Join(dir, "name")
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "victim"), []byte("precious"), 0o600))
 			c.plant(t, dir, path)
-			before, err := os.Lstat(path)
-			require.NoError(t, err)
+			before := result.Of(os.Lstat(path))(t)
 
 			_, createErr := vfs.OS.Create(path)
 			_, openErr := vfs.OS.Open(path)
@@ -55,11 +55,9 @@ func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 				require.ErrorContains(t, err, path)
 				require.ErrorContains(t, err, c.words)
 			}
-			after, err := os.Lstat(path)
-			require.NoError(t, err)
+			after := result.Of(os.Lstat(path))(t)
 			require.True(t, os.SameFile(before, after))
-			victim, err := os.ReadFile(filepath.Join(dir, "victim"))
-			require.NoError(t, err)
+			victim := result.Of(os.ReadFile(filepath.Join(dir, "victim")))(t)
 			require.Equal(t, "precious", string(victim))
 			require.NoFileExists(t, filepath.Join(dir, "nothing"))
 		})
@@ -89,16 +87,13 @@ func TestANamedPipeIsNoDirectory(t *testing.T) {
 func TestModes(t *testing.T) {
 	dir := t.TempDir()
 	mode := func(name string) fs.FileMode {
-		info, err := vfs.OS.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
+		info := result.Of(vfs.OS.Stat(filepath.Join(dir, name)))(t)
 		return info.Mode().Perm()
 	}
 	require.NoError(t, vfs.OS.MkdirAll(filepath.Join(dir, "db/deep")))
-	f, err := vfs.OS.Create(filepath.Join(dir, "file"))
-	require.NoError(t, err)
+	f := result.Of(vfs.OS.Create(filepath.Join(dir, "file")))(t)
 	require.NoError(t, f.Close())
-	l, err := vfs.OS.Lock(filepath.Join(dir, "LOCK"), false)
-	require.NoError(t, err)
+	l := result.Of(vfs.OS.Lock(filepath.Join(dir, "LOCK"), false))(t)
 	require.NoError(t, l.Close())
 	require.Equal(t, fs.FileMode(0o700), mode("db"))
 	require.Equal(t, fs.FileMode(0o700), mode("db/deep"))
@@ -124,18 +119,15 @@ func TestModeAppliesToNewFilesOnly(t *testing.T) {
 			path := filepath.Join(dir, fmt.Sprint(i, old))
 			want := c.want
 			if old {
-				f, err := c.make(vfs.OS, path)
-				require.NoError(t, err)
+				f := result.Of(c.make(vfs.OS, path))(t)
 				require.NoError(t, f.Close())
 				if c.stay {
 					want = c.want & 0o700
 				}
 			}
-			f, err := c.make(wide, path)
-			require.NoError(t, err)
+			f := result.Of(c.make(wide, path))(t)
 			require.NoError(t, f.Close())
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			info := result.Of(os.Stat(path))(t)
 			require.Equal(t, want, info.Mode()&^fs.ModeDir, path)
 		}
 	}
@@ -149,8 +141,7 @@ func TestMkdirPlainFollowsNoLink(t *testing.T) {
 		link := filepath.Join(dir, "link to "+target)
 		require.NoError(t, os.Symlink(filepath.Join(dir, target), link))
 		require.ErrorContains(t, vfs.MkdirPlain(vfs.OS, link), "symbolic link")
-		info, err := vfs.OS.Lstat(link)
-		require.NoError(t, err)
+		info := result.Of(vfs.OS.Lstat(link))(t)
 		require.ErrorContains(t, vfs.RefuseLink(link, info), "symbolic link")
 	}
 	require.NoDirExists(t, filepath.Join(dir, "nothing"))
@@ -170,8 +161,7 @@ func TestMaxDescriptorsFollowsTheLimitOfTheProcess(t *testing.T) {
 func TestRemovedFileStaysReadableInOS(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
-	f, err := vfs.OS.Open(path)
-	require.NoError(t, err)
+	f := result.Of(vfs.OS.Open(path))(t)
 	require.NoError(t, vfs.OS.Remove(path))
 	b := make([]byte, 4)
 	n, err := f.ReadAt(b, 0)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // infoOf is the description of a file with an owner that a test chooses.
@@ -55,18 +57,15 @@ func TestOnlyOwnFilesThatOthersCannotWritePass(t *testing.T) {
 func TestDirectoriesThatOthersCanWriteAreNotOwn(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "dir")
-	there, err := OwnDir(OS, dir)
-	require.NoError(t, err)
+	there := result.Of(OwnDir(OS, dir))(t)
 	require.False(t, there)
 	require.NoError(t, MkdirOwn(OS, dir))
 	require.NoError(t, MkdirOwn(OS, dir), "it is mine")
-	there, err = OwnDir(OS, dir)
-	require.NoError(t, err)
+	there = result.Of(OwnDir(OS, dir))(t)
 	require.True(t, there)
 
 	require.NoError(t, os.Chmod(dir, 0o777))
-	_, err = OwnDir(OS, dir)
-	require.ErrorIs(t, err, ErrNotOwn)
+	require.ErrorIs(t, result.Err(OwnDir(OS, dir)), ErrNotOwn)
 	require.ErrorIs(t, MkdirOwn(OS, dir), ErrNotOwn)
 	require.NoError(t, MkdirOwn(NewOS(0o666), dir), "those who use it want that")
 	require.ErrorIs(t, MkdirOwn(NewOS(0o660), dir), ErrNotOwn)
@@ -90,7 +89,6 @@ func TestDirectoriesInMemoryHaveNoOwner(t *testing.T) {
 	mem := NewMem()
 	require.NoError(t, MkdirOwn(mem, "dir"))
 	require.NoError(t, MkdirOwn(mem, "dir"))
-	there, err := OwnDir(mem, "dir")
-	require.NoError(t, err)
+	there := result.Of(OwnDir(mem, "dir"))(t)
 	require.True(t, there)
 }

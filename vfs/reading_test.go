@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,33 +27,25 @@ func linksTo(t *testing.T) (dir string) {
 func TestReadersFollowLinksToPlainFiles(t *testing.T) {
 	dir := linksTo(t)
 	r := vfs.NewOSForReading(vfs.DefaultFileMode)
-	file, err := r.Lstat(filepath.Join(dir, "file"))
-	require.NoError(t, err)
+	file := result.Of(r.Lstat(filepath.Join(dir, "file")))(t)
 	for _, name := range []string{"file", "link", "again"} {
 		name = filepath.Join(dir, name)
-		f, err := r.Open(name)
-		require.NoError(t, err)
-		size, err := f.Size()
-		require.NoError(t, err)
+		f := result.Of(r.Open(name))(t)
+		size := result.Of(f.Size())(t)
 		require.EqualValues(t, 7, size)
-		_, err = f.Write([]byte("x"))
-		require.ErrorIs(t, err, fs.ErrPermission)
+		require.ErrorIs(t, result.Err(f.Write([]byte("x"))), fs.ErrPermission)
 		require.NoError(t, f.Close())
-		info, err := r.Lstat(name)
-		require.NoError(t, err)
+		info := result.Of(r.Lstat(name))(t)
 		require.True(t, vfs.SameFile(file, info))
 		require.NoError(t, vfs.RefuseLink(name, info))
 		require.NoError(t, r.Link(name, name+" 2"))
-		info, err = os.Lstat(name + " 2")
-		require.NoError(t, err)
+		info = result.Of(os.Lstat(name + " 2"))(t)
 		require.True(t, os.SameFile(file, info), "a name of the file")
 	}
 	for _, name := range []string{"to a directory", "nowhere", "loop"} {
 		name = filepath.Join(dir, name)
-		_, err := r.Open(name)
-		require.ErrorIs(t, err, vfs.ErrSymlink)
-		info, err := r.Lstat(name)
-		require.NoError(t, err)
+		require.ErrorIs(t, result.Err(r.Open(name)), vfs.ErrSymlink)
+		info := result.Of(r.Lstat(name))(t)
 		require.ErrorIs(t, vfs.RefuseLink(name, info), vfs.ErrSymlink)
 	}
 	require.ErrorContains(t, vfs.MkdirPlain(r, filepath.Join(dir, "to a directory")), "symbolic link")
@@ -62,30 +55,22 @@ func TestReadersFollowLinksToPlainFiles(t *testing.T) {
 func TestReadersLockWhatALinkLeadsTo(t *testing.T) {
 	dir := linksTo(t)
 	r := vfs.NewOSForReading(vfs.DefaultFileMode)
-	lock, err := r.Lock(filepath.Join(dir, "link"), true)
-	require.NoError(t, err)
-	_, err = vfs.OS.Lock(filepath.Join(dir, "file"), false)
+	lock := result.Of(r.Lock(filepath.Join(dir, "link"), true))(t)
+	_, err := vfs.OS.Lock(filepath.Join(dir, "file"), false)
 	require.ErrorContains(t, err, "this process has it open already")
 	require.NoError(t, lock.Close())
-	lock, err = vfs.OS.Lock(filepath.Join(dir, "file"), false)
-	require.NoError(t, err)
-	_, err = r.Lock(filepath.Join(dir, "link"), true)
-	require.Error(t, err)
+	lock = result.Of(vfs.OS.Lock(filepath.Join(dir, "file"), false))(t)
+	require.Error(t, result.Err(r.Lock(filepath.Join(dir, "link"), true)))
 	require.NoError(t, lock.Close())
 
-	lock, err = r.Lock(filepath.Join(dir, "nowhere"), true)
-	require.NoError(t, err)
+	lock = result.Of(r.Lock(filepath.Join(dir, "nowhere"), true))(t)
 	require.NoError(t, lock.Close())
 	require.NoFileExists(t, filepath.Join(dir, "none"))
 	for _, name := range []string{"link", "nowhere", "to a directory"} {
-		_, err = r.Lock(filepath.Join(dir, name), false)
-		require.ErrorIs(t, err, vfs.ErrSymlink)
-		_, err = r.Create(filepath.Join(dir, name))
-		require.Error(t, err)
+		require.ErrorIs(t, result.Err(r.Lock(filepath.Join(dir, name), false)), vfs.ErrSymlink)
+		require.Error(t, result.Err(r.Create(filepath.Join(dir, name))))
 	}
-	_, err = r.Lock(filepath.Join(dir, "to a directory"), true)
-	require.ErrorIs(t, err, vfs.ErrSymlink)
-	data, err := os.ReadFile(filepath.Join(dir, "file"))
-	require.NoError(t, err)
+	require.ErrorIs(t, result.Err(r.Lock(filepath.Join(dir, "to a directory"), true)), vfs.ErrSymlink)
+	data := result.Of(os.ReadFile(filepath.Join(dir, "file")))(t)
 	require.Equal(t, "content", string(data))
 }

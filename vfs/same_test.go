@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func TestSameFile(t *testing.T) {
@@ -14,19 +16,15 @@ func TestSameFile(t *testing.T) {
 			require.NoError(t, fsys.MkdirAll(dir))
 			a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 			for _, path := range []string{a, b} {
-				f, err := fsys.Create(path)
-				require.NoError(t, err)
+				f := result.Of(fsys.Create(path))(t)
 				require.NoError(t, f.Close())
 			}
-			one, err := fsys.Lstat(a)
-			require.NoError(t, err)
-			two, err := fsys.Lstat(b)
-			require.NoError(t, err)
+			one := result.Of(fsys.Lstat(a))(t)
+			two := result.Of(fsys.Lstat(b))(t)
 			require.True(t, SameFile(one, one))
 			require.False(t, SameFile(one, two))
 			require.NoError(t, fsys.Rename(a, b))
-			two, err = fsys.Lstat(b)
-			require.NoError(t, err)
+			two = result.Of(fsys.Lstat(b))(t)
 			require.True(t, SameFile(one, two), "renamed")
 		})
 	}

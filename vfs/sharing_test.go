@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,22 +19,19 @@ func TestOpenFilesCanBeRenamedReplacedAndRemoved(t *testing.T) {
 	for _, name := range []string{"table", "next"} {
 		require.NoError(t, os.WriteFile(path(name), []byte(name), 0o600))
 	}
-	f, err := vfs.OS.Open(path("table"))
-	require.NoError(t, err)
+	f := result.Of(vfs.OS.Open(path("table")))(t)
 	defer f.Close()
 	require.NoError(t, vfs.OS.Link(path("table"), path("link")))
 	require.NoError(t, vfs.OS.Remove(path("link")))
 	require.NoError(t, vfs.OS.Rename(path("table"), path("renamed")))
-	err = vfs.OS.Rename(path("next"), path("renamed"))
+	err := vfs.OS.Rename(path("next"), path("renamed"))
 	if err != nil && isWine() {
 		t.Skip("this Wine cannot replace an open file")
 	}
 	require.NoError(t, err, "a reader of CURRENT does not keep it from being replaced")
 	b := make([]byte, 5)
-	_, err = vfs.ReadFull(f, b, 0)
-	require.NoError(t, err)
+	result.Of(vfs.ReadFull(f, b, 0))(t)
 	require.Equal(t, "table", string(b))
-	content, err := os.ReadFile(path("renamed"))
-	require.NoError(t, err)
+	content := result.Of(os.ReadFile(path("renamed")))(t)
 	require.Equal(t, "next", string(content))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 	"golang.org/x/sys/windows"
 )
 
@@ -17,8 +19,7 @@ func openAsOthers(t *testing.T) (from, to string, reader *os.File) {
 	from, to = filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	require.NoError(t, os.WriteFile(from, []byte("from"), 0o600))
 	require.NoError(t, os.WriteFile(to, []byte("to"), 0o600))
-	reader, err := os.Open(to)
-	require.NoError(t, err)
+	reader := result.Of(os.Open(to))(t)
 	t.Cleanup(func() { reader.Close() })
 	return from, to, reader
 }
@@ -41,8 +42,7 @@ func TestRenameWaitsUntilAReaderIsClosed(t *testing.T) {
 	})
 	require.NoError(t, OS.Rename(from, to))
 	require.Equal(t, 3, times)
-	content, err := os.ReadFile(to)
-	require.NoError(t, err)
+	content := result.Of(os.ReadFile(to))(t)
 	require.Equal(t, "from", string(content))
 }
 
@@ -54,8 +54,7 @@ func TestRenameWaitsHalfASecondForAReader(t *testing.T) {
 	require.Equal(t, 511*time.Millisecond, total)
 	require.NoError(t, reader.Close())
 	for _, name := range []string{from, to} {
-		content, err := os.ReadFile(name)
-		require.NoError(t, err)
+		content := result.Of(os.ReadFile(name))(t)
 		require.Equal(t, filepath.Base(name), string(content))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,10 +23,8 @@ func TestSyncFileSyncsAFileThatIsNotOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(c.dir, "file")
-			f, err := c.fsys.Create(path)
-			require.NoError(t, err)
-			_, err = f.Write([]byte("bytes"))
-			require.NoError(t, err)
+			f := result.Of(c.fsys.Create(path))(t)
+			result.Of(f.Write([]byte("bytes")))(t)
 			require.NoError(t, f.Close())
 			require.NoError(t, c.fsys.Link(path, path+"2"))
 			require.NoError(t, vfs.SyncFile(c.fsys, path+"2"))
@@ -34,8 +33,7 @@ func TestSyncFileSyncsAFileThatIsNotOpen(t *testing.T) {
 		})
 	}
 	require.NoError(t, mem.SyncDir("."))
-	info, err := mem.Crash().Stat("file")
-	require.NoError(t, err)
+	info := result.Of(mem.Crash().Stat("file"))(t)
 	require.EqualValues(t, 5, info.Size(), "its bytes are durable under each name")
 	require.Equal(t, vfs.ErrNoFileSync, vfs.SyncFile(struct{ vfs.FS }{mem}, "file"))
 }

@@ -9,26 +9,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func TestStartWritingChangesNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	f, err := OS.Create(name)
-	require.NoError(t, err)
+	f := result.Of(OS.Create(name))(t)
 	want := bytes.Repeat([]byte("early"), 100_000)
-	_, err = f.Write(want)
-	require.NoError(t, err)
+	result.Of(f.Write(want))(t)
 	early := f.(EarlyWriter)
 	for _, r := range [][2]int64{{0, 300_000}, {300_000, 0}, {0, 1 << 40}, {-1, 5}, {1 << 50, 1}} {
 		early.StartWriting(r[0], r[1])
 	}
-	_, err = f.Write([]byte("more"))
-	require.NoError(t, err)
+	result.Of(f.Write([]byte("more")))(t)
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
 	early.StartWriting(0, 10) // no effect on a closed file
-	got, err := os.ReadFile(name)
-	require.NoError(t, err)
+	got := result.Of(os.ReadFile(name))(t)
 	require.True(t, bytes.Equal(append(want, "more"...), got))
 }
 

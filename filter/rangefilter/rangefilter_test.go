@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/test/filtertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/stretchr/testify/require"
 )
 
@@ -296,8 +297,7 @@ func FuzzRangeReader(f *testing.F) {
 
 func TestPolicyNamed(t *testing.T) {
 	for _, want := range allPolicies {
-		p, err := PolicyNamed(want.Name(), 10)
-		require.NoError(t, err)
+		p := result.Of(PolicyNamed(want.Name(), 10))(t)
 		require.Equal(t, want.Name(), p.Name())
 		_, ok := p.NewProbe(makeFilter(t, want, stringKeys("a/b", "b/c")))
 		require.True(t, ok, "whatever the bits")
@@ -307,7 +307,6 @@ func TestPolicyNamed(t *testing.T) {
 		"sievedb.PrefixBloom.upto:2F:1", "sievedb.PrefixBloom.fixed:8 ", "sievedb.Grafite.fixed:8", "sievedb.Grafite.fixed:8.be9", "sievedb.Grafite.fixed:8.dec20",
 		"sievedb.Grafite.be8", "sievedb.PrefixBloom.fixed:99999999999999999999",
 	} {
-		_, err := PolicyNamed(name, 10)
-		require.ErrorContains(t, err, "sievedb.PrefixBloom.upto:2f:1", name)
+		require.ErrorContains(t, result.Err(PolicyNamed(name, 10)), "sievedb.PrefixBloom.upto:2f:1", name)
 	}
 }

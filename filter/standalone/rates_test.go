@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/test/filtertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,8 +14,7 @@ import (
 func TestMeasuredRatesOfCountingFiltersMatchThePrediction(t *testing.T) {
 	filtertest.EachCell("counting", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		rate := math.Pow(0.6185, float64(bits))
-		f, err := NewCounting(uint64(s.Keys), rate)
-		require.NoError(t, err)
+		f := result.Of(NewCounting(uint64(s.Keys), rate))(t)
 		for i := range uint64(s.Keys) {
 			f.Add(key(2 * i))
 		}
@@ -29,8 +29,7 @@ func TestMeasuredRatesOfCountingFiltersMatchThePrediction(t *testing.T) {
 func TestMeasuredRatesOfScalableFiltersMatchThePrediction(t *testing.T) {
 	filtertest.EachCell("scalable", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		rate := math.Pow(0.6185, float64(bits))
-		f, err := NewScalable(uint64(s.Keys)/4, rate)
-		require.NoError(t, err)
+		f := result.Of(NewScalable(uint64(s.Keys)/4, rate))(t)
 		for i := range uint64(s.Keys) {
 			f.Add(key(2 * i))
 		}
@@ -99,8 +98,7 @@ func TestScalableFiltersOfFewKeysKeepTheirRate(t *testing.T) {
 		const filters, rate = 2000, 0.01
 		var sum, measured float64
 		for range filters {
-			f, err := NewScalable(c.planned, rate)
-			require.NoError(t, err)
+			f := result.Of(NewScalable(c.planned, rate))(t)
 			for range c.keys {
 				f.Add(le64(rng.Uint64() &^ 1))
 			}

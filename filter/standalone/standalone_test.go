@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/test/filtertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -18,8 +19,7 @@ func le64(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
 // This test failed in 30 of 958 runs: it took full counters for a fault.
 func TestCountingAgreesWithAMultiset(t *testing.T) {
 	rng := filtertest.NewRand(t)
-	c, err := NewCounting(1000, 0.01)
-	require.NoError(t, err)
+	c := result.Of(NewCounting(1000, 0.01))(t)
 	bag := map[uint64]int{}
 	total := 0
 	for range 200_000 {
@@ -52,8 +52,7 @@ func TestCountingAgreesWithAMultiset(t *testing.T) {
 }
 
 func TestRemovingADeniedKeyChangesNothing(t *testing.T) {
-	c, err := NewCounting(100, 0.001)
-	require.NoError(t, err)
+	c := result.Of(NewCounting(100, 0.001))(t)
 	c.Add([]byte("a"))
 	before := bytes.Clone(c.counters)
 	require.False(t, c.Remove([]byte("b")))
@@ -63,8 +62,7 @@ func TestRemovingADeniedKeyChangesNothing(t *testing.T) {
 
 func TestFullCountersStay(t *testing.T) {
 	for adds, gone := range map[int]bool{1: true, 14: true, 15: false, 40: false} {
-		c, err := NewCounting(100, 0.001)
-		require.NoError(t, err)
+		c := result.Of(NewCounting(100, 0.001))(t)
 		for range adds {
 			c.Add([]byte("a"))
 		}
@@ -78,8 +76,7 @@ func TestFullCountersStay(t *testing.T) {
 func TestScalableKeepsItsRateAsItGrows(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	const rate = 0.01
-	s, err := NewScalable(100, rate)
-	require.NoError(t, err)
+	s := result.Of(NewScalable(100, rate))(t)
 	var keys [][]byte
 	known := 0
 	for _, upTo := range []int{100, 101, 1000, 10_000, 100_000} {
@@ -114,20 +111,16 @@ func TestInvalidStandaloneFilterParameters(t *testing.T) {
 		{10, math.NaN(), "above 0"}, {10, math.Inf(1), "below 1"},
 		{1 << 40, 0.01, "at most 1073741824"}, {math.MaxUint64, 0.5, "at most 1073741824"},
 	} {
-		_, err := NewCounting(c.keys, c.rate)
-		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
-		_, err = NewScalable(c.keys, c.rate)
-		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
+		require.ErrorContains(t, result.Err(NewCounting(c.keys, c.rate)), c.says, "%d keys, %v", c.keys, c.rate)
+		require.ErrorContains(t, result.Err(NewScalable(c.keys, c.rate)), c.says, "%d keys, %v", c.keys, c.rate)
 	}
 }
 
 func TestSmallAndExtremeStandaloneFilters(t *testing.T) {
 	for _, rate := range []float64{0.999999, 0.5, 1e-9, 1e-30, 1e-100} {
 		for _, keys := range []uint64{0, 1, 2} {
-			c, err := NewCounting(keys, rate)
-			require.NoError(t, err)
-			s, err := NewScalable(keys, rate)
-			require.NoError(t, err)
+			c := result.Of(NewCounting(keys, rate))(t)
+			s := result.Of(NewScalable(keys, rate))(t)
 			for i := range uint64(100) {
 				c.Add(le64(i))
 				s.Add(le64(i))
@@ -149,23 +142,19 @@ type saved interface {
 }
 
 func requireSavedAndRead(t testing.TB, from, to saved) {
-	data, err := from.AppendBinary([]byte("front"))
-	require.NoError(t, err)
+	data := result.Of(from.AppendBinary([]byte("front")))(t)
 	require.Equal(t, "front", string(data[:5]))
 	data = data[5:]
 	require.NoError(t, to.UnmarshalBinary(data))
 	require.Equal(t, from, to)
-	again, err := to.AppendBinary(nil)
-	require.NoError(t, err)
+	again := result.Of(to.AppendBinary(nil))(t)
 	require.Equal(t, data, again)
 }
 
 // The bytes documented at AppendBinary, which never change.
 func TestSavedFilterBytes(t *testing.T) {
-	c, err := NewCounting(2, 0.1)
-	require.NoError(t, err)
-	s, err := NewScalable(2, 0.2)
-	require.NoError(t, err)
+	c := result.Of(NewCounting(2, 0.1))(t)
+	s := result.Of(NewScalable(2, 0.2))(t)
 	for _, key := range [][]byte{[]byte("hello"), []byte("world")} {
 		c.Add(key)
 	}
@@ -192,15 +181,13 @@ func TestSavedFilterBytes(t *testing.T) {
 		want = append(want, counters[i]|counters[i+1]<<4)
 	}
 	want = util.AppendFixed32(want, util.MaskCRC(util.CRC32C(want)))
-	got, err := c.MarshalBinary()
-	require.NoError(t, err)
+	got := result.Of(c.MarshalBinary())(t)
 	require.Equal(t, want, got)
 
 	want = append([]byte{'s', 1, 0x9a, 0x99, 0x99, 0x99, 0x99, 0x99, 0xc9, 0x3f}, 1, 0, 0, 0, 0, 0, 0, 0)
 	want = append(want, 2, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 3, byte(ones), byte(ones>>8))
 	want = util.AppendFixed32(want, util.MaskCRC(util.CRC32C(want)))
-	got, err = s.MarshalBinary()
-	require.NoError(t, err)
+	got = result.Of(s.MarshalBinary())(t)
 	require.Equal(t, want, got)
 }
 
@@ -208,14 +195,11 @@ func TestSavedFilterBytes(t *testing.T) {
 func withChecksum(data []byte) []byte { return appendChecksum(bytes.Clone(data), 0) }
 
 func TestMalformedSavedFiltersAreCorrupt(t *testing.T) {
-	c, err := NewCounting(2, 0.1)
-	require.NoError(t, err)
+	c := result.Of(NewCounting(2, 0.1))(t)
 	require.Equal(t, uint64(11), c.slots)
-	s, err := NewScalable(2, 0.2)
-	require.NoError(t, err)
+	s := result.Of(NewScalable(2, 0.2))(t)
 	for _, f := range []saved{c, s} {
-		data, err := f.AppendBinary(nil)
-		require.NoError(t, err)
+		data := result.Of(f.AppendBinary(nil))(t)
 		refused := func(data []byte, claim string, args ...any) {
 			before, _ := f.AppendBinary(nil)
 			require.ErrorIs(t, f.UnmarshalBinary(data), ErrCorrupt, claim, args)
@@ -246,8 +230,7 @@ func TestMalformedSavedFiltersAreCorrupt(t *testing.T) {
 		bad[k] = 65
 		refused(withChecksum(bad), "65 places per key")
 	}
-	data, err := s.AppendBinary(nil)
-	require.NoError(t, err)
+	data := result.Of(s.AppendBinary(nil))(t)
 	for i, b := range map[int]byte{9: 0xff, 18: 0, 19: 1} { // a negative rate; planned for no key; for 259
 		bad := bytes.Clone(data[:len(data)-4])
 		bad[i] = b
@@ -256,17 +239,14 @@ func TestMalformedSavedFiltersAreCorrupt(t *testing.T) {
 }
 
 func FuzzSavedFilters(f *testing.F) {
-	c, err := NewCounting(3, 0.1)
-	require.NoError(f, err)
-	s, err := NewScalable(3, 0.2)
-	require.NoError(f, err)
+	c := result.Of(NewCounting(3, 0.1))(f)
+	s := result.Of(NewScalable(3, 0.2))(f)
 	for i := range 5 {
 		c.Add(le64(uint64(i)))
 		s.Add(le64(uint64(i)))
 	}
 	for _, filter := range []saved{c, s} {
-		data, err := filter.AppendBinary(nil)
-		require.NoError(f, err)
+		data := result.Of(filter.AppendBinary(nil))(f)
 		f.Add(data[:len(data)-4])
 	}
 	f.Add([]byte{})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/filtertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // evenAndOdd returns n even numbers and m odd ones as keys.
@@ -27,10 +28,8 @@ func TestAStaticFilterHasNoFalsePositivesAmongKnownNegatives(t *testing.T) {
 		{0, 0, 1}, {0, 1000, 3}, {1, 1000, 1}, {7, 3, 16}, {100, 10_000, 4}, {5000, 5000, 1}, {20_000, 100_000, 7}, {50_000, 10, 8},
 	} {
 		keys, negatives := evenAndOdd(c.keys, c.negatives)
-		s, err := NewStatic(keys, negatives, c.bits)
-		require.NoError(t, err)
-		saved, err := s.MarshalBinary()
-		require.NoError(t, err)
+		s := result.Of(NewStatic(keys, negatives, c.bits))(t)
+		saved := result.Of(s.MarshalBinary())(t)
 		var read Static
 		require.NoError(t, read.UnmarshalBinary(saved))
 		for _, f := range []*Static{s, &read} {
@@ -45,8 +44,7 @@ func TestAStaticFilterHasNoFalsePositivesAmongKnownNegatives(t *testing.T) {
 				}
 			}
 		}
-		again, err := read.MarshalBinary()
-		require.NoError(t, err)
+		again := result.Of(read.MarshalBinary())(t)
 		require.Equal(t, saved, again)
 		require.Equal(t, s.SizeBytes(), read.SizeBytes())
 		require.Equal(t, s.PredictedRate(), read.PredictedRate())
@@ -58,10 +56,8 @@ func TestStaticFilterRatesMatchThePrediction(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	keys, negatives := evenAndOdd(50_000, 50_000)
 	for bits := 1; bits <= 10; bits += 3 {
-		plain, err := NewStatic(keys, nil, bits)
-		require.NoError(t, err)
-		s, err := NewStatic(keys, negatives, bits)
-		require.NoError(t, err)
+		plain := result.Of(NewStatic(keys, nil, bits))(t)
+		s := result.Of(NewStatic(keys, negatives, bits))(t)
 		require.Equal(t, math.Pow(2, -float64(bits)), plain.PredictedRate())
 		require.Equal(t, math.Pow(2, -float64(bits+1)), s.PredictedRate())
 		cost := 8 * float64(s.SizeBytes()-plain.SizeBytes()) / float64(len(keys))
@@ -97,19 +93,15 @@ func TestNewStaticRefusesWhatItCannotMake(t *testing.T) {
 
 // By hand: see the example of version 2 in filter/fuse.go.
 func TestASavedStaticFilterHasTheSpecifiedBytes(t *testing.T) {
-	s, err := NewStatic([][]byte{[]byte("hello"), []byte("world")}, nil, 7)
-	require.NoError(t, err)
-	saved, err := s.MarshalBinary()
-	require.NoError(t, err)
+	s := result.Of(NewStatic([][]byte{[]byte("hello"), []byte("world")}, nil, 7))(t)
+	saved := result.Of(s.MarshalBinary())(t)
 	require.Equal(t, "6b01"+"1100000000000000"+"8080000000000000000000000000"+"000107", hex.EncodeToString(saved[:len(saved)-4]))
 }
 
 func TestDamagedStaticFiltersAreRefused(t *testing.T) {
 	keys, negatives := evenAndOdd(100, 1000)
-	s, err := NewStatic(keys, negatives, 3)
-	require.NoError(t, err)
-	saved, err := s.MarshalBinary()
-	require.NoError(t, err)
+	s := result.Of(NewStatic(keys, negatives, 3))(t)
+	saved := result.Of(s.MarshalBinary())(t)
 	require.True(t, s.hasSecond())
 	refused := func(body []byte) {
 		t.Helper()
@@ -135,10 +127,8 @@ func TestDamagedStaticFiltersAreRefused(t *testing.T) {
 func FuzzStatic(f *testing.F) {
 	keys, negatives := evenAndOdd(30, 300)
 	for _, bits := range []int{1, 7, 16} {
-		s, err := NewStatic(keys, negatives, bits)
-		require.NoError(f, err)
-		saved, err := s.MarshalBinary()
-		require.NoError(f, err)
+		s := result.Of(NewStatic(keys, negatives, bits))(f)
+		saved := result.Of(s.MarshalBinary())(f)
 		f.Add(saved[:len(saved)-4], []byte("key"))
 	}
 	f.Add([]byte{'k', 1}, []byte{})
@@ -149,8 +139,7 @@ func FuzzStatic(f *testing.F) {
 			return
 		}
 		s.MayContain(key)
-		again, err := s.MarshalBinary()
-		require.NoError(t, err)
+		again := result.Of(s.MarshalBinary())(t)
 		require.Equal(t, saved, again)
 	})
 }

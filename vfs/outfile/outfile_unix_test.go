@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -73,8 +74,7 @@ func TestNothingIsWrittenWhereAnotherUserWantsIt(t *testing.T) {
 				if call != "New" {
 					require.ErrorContains(t, err, c.words)
 				}
-				text, err := os.ReadFile(victim)
-				require.NoError(t, err)
+				text := result.Of(os.ReadFile(victim))(t)
 				require.Equal(t, "precious", string(text))
 				require.NoFileExists(t, victim+".new")
 			})
@@ -92,8 +92,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	require.NoError(t, Check(os.DevNull))
 	require.NoError(t, Check("/dev/stdout"))
 	require.ErrorContains(t, Check(link), "symbolic link")
-	text, err := os.ReadFile(old)
-	require.NoError(t, err)
+	text := result.Of(os.ReadFile(old))(t)
 	require.Equal(t, "as it was", string(text))
 	require.NoFileExists(t, missing)
 	require.ErrorIs(t, Check(filepath.Join(dir, "none", "file")), fs.ErrNotExist)
@@ -105,19 +104,14 @@ func TestNamedOutputsAreReplacedInPlace(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out.json")
 	require.NoError(t, Write(name, []byte("long text"), 0o644))
 	require.NoError(t, os.Chmod(name, 0o666), "as on a drive of another system")
-	before, err := os.Stat(name)
-	require.NoError(t, err)
+	before := result.Of(os.Stat(name))(t)
 	require.NoError(t, Write(name, []byte("text"), 0o644))
-	f, err := Append(name, 0o644)
-	require.NoError(t, err)
-	_, err = f.WriteString(" and more")
-	require.NoError(t, err)
+	f := result.Of(Append(name, 0o644))(t)
+	result.Of(f.WriteString(" and more"))(t)
 	require.NoError(t, f.Close())
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
+	text := result.Of(os.ReadFile(name))(t)
 	require.Equal(t, "text and more", string(text))
-	after, err := os.Stat(name)
-	require.NoError(t, err)
+	after := result.Of(os.Stat(name))(t)
 	require.True(t, os.SameFile(before, after))
 	require.Equal(t, before.Mode(), after.Mode())
 	require.NoError(t, Write(os.DevNull, []byte("text"), 0o644))
@@ -134,8 +128,7 @@ func TestPipesOfThisUserAreWrittenTo(t *testing.T) {
 		require.NoError(t, Check(name))
 		require.NoError(t, Write(name, []byte("text"), 0o644))
 		got := make([]byte, 4)
-		_, err = io.ReadFull(from, got)
-		require.NoError(t, err)
+		result.Of(io.ReadFull(from, got))(t)
 		require.Equal(t, "text", string(got))
 		require.NoError(t, from.Close())
 	}
@@ -145,16 +138,12 @@ func TestPipesOfThisUserAreWrittenTo(t *testing.T) {
 func TestOnlyFilesThatNobodyElseCanWriteAreContinued(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, Replace(name, []byte("state"), 0o600))
-	text, err := ReadOwn(name, 5)
-	require.NoError(t, err)
+	text := result.Of(ReadOwn(name, 5))(t)
 	require.Equal(t, "state", string(text))
-	_, err = ReadOwn(name, 4)
-	require.ErrorContains(t, err, "more than 4 bytes")
+	require.ErrorContains(t, result.Err(ReadOwn(name, 4)), "more than 4 bytes")
 	require.NoError(t, os.Chmod(name, 0o666))
-	_, err = ReadOwn(name, 5)
-	require.ErrorIs(t, err, vfs.ErrNotOwn)
-	_, err = ReadOwn(name+".none", 5)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(ReadOwn(name, 5)), vfs.ErrNotOwn)
+	require.ErrorIs(t, result.Err(ReadOwn(name+".none", 5)), fs.ErrNotExist)
 }
 
 func TestReplaceReplacesALink(t *testing.T) {
@@ -164,12 +153,10 @@ func TestReplaceReplacesALink(t *testing.T) {
 	require.NoError(t, os.Symlink(victim, name))
 	require.NoError(t, Replace(name, []byte("text"), 0o600))
 	for file, want := range map[string]string{name: "text", victim: "precious"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := result.Of(os.ReadFile(file))(t)
 		require.Equal(t, want, string(text))
 	}
 	require.Error(t, Replace(dir, nil, 0o600), "a directory")
-	list, err := filepath.Glob(dir + "*.tmp")
-	require.NoError(t, err)
+	list := result.Of(filepath.Glob(dir + "*.tmp"))(t)
 	require.Empty(t, list)
 }

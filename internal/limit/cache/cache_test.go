@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/stretchr/testify/require"
 )
@@ -28,8 +29,7 @@ func seedFor(t testing.TB) *rand.Rand {
 // put loads value with the given size into the slot.
 func put[V any](t testing.TB, c *Cache[V], s *Slot[V], value V, size int64) *V {
 	t.Helper()
-	v, err := c.GetOrLoad(s, func() (V, int64, error) { return value, size, nil })
-	require.NoError(t, err)
+	v := result.Of(c.GetOrLoad(s, func() (V, int64, error) { return value, size, nil }))(t)
 	return v
 }
 
@@ -277,8 +277,7 @@ func TestTheBudgetHoldsAtEveryStep(t *testing.T) {
 					continue
 				}
 				size := 1 + rng.Int64N(tc.maxSize)
-				v, err := c.GetOrLoad(s, func() (int, int64, error) { loads++; return loads, size, nil })
-				require.NoError(t, err)
+				v := result.Of(c.GetOrLoad(s, func() (int, int64, error) { loads++; return loads, size, nil }))(t)
 				if *v == loads && size <= tc.capacity {
 					require.Same(t, v, s.Peek(), "values that fit are kept")
 				}

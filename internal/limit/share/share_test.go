@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/limit/cache"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -20,8 +21,7 @@ func newResources(stores int) *Resources {
 
 func mustJoin(t *testing.T, r *Resources) *Store {
 	t.Helper()
-	s, err := r.Join()
-	require.NoError(t, err)
+	s := result.Of(r.Join())(t)
 	return s
 }
 
@@ -54,8 +54,7 @@ func TestJoinAndLeave(t *testing.T) {
 }
 
 func TestAStoreThatSharesNothing(t *testing.T) {
-	s, err := (*Resources)(nil).Join()
-	require.NoError(t, err)
+	s := result.Of((*Resources)(nil).Join())(t)
 	require.Nil(t, s)
 	require.Nil(t, s.Blocks())
 	require.Nil(t, s.Tables())

@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -191,8 +192,7 @@ func TestTheFilterOfAMemtableWaitsForLookups(t *testing.T) {
 	require.Equal(t, "absent", asked(201))
 	put(1200, 1400)
 	for i := 0; i < 1400; i += 2 {
-		value, err := d.Get(fixture.Key(i))
-		require.NoError(t, err)
+		value := result.Of(d.Get(fixture.Key(i)))(t)
 		require.Equal(t, fixture.Value(i), value)
 	}
 	require.NoError(t, d.Flush())
@@ -208,8 +208,7 @@ func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 		x := storetest.Explain(t, d, key)
 		return times.ReplaceAllString(x.String(), "T")
 	}
-	tables, err := d.Tables()
-	require.NoError(t, err)
+	tables := result.Of(d.Tables())(t)
 	require.Len(t, tables, 2)
 	upper, lower := tables[0], tables[1]
 	header := func(verdict, outcome string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -35,14 +36,12 @@ func TestATableWhoseFilterMatchesTheKeyCostsOneBlock(t *testing.T) {
 	w := fixture.WatchTables(t)
 	d := storetest.FilledLevels(t, storetest.WatchedOptions(w, fixture.Always), 4000)
 	for i := range 4000 { // so that every index is loaded
-		_, err := d.Get(fixture.Key(2 * i))
-		require.NoError(t, err)
+		result.Of(d.Get(fixture.Key(2 * i)))(t)
 	}
 	for i := 0; i < 4000; i += 37 {
 		x := storetest.Explain(t, d, fixture.Key(2*i))
 		parts := w.During(func() {
-			_, err := d.Get(fixture.Key(2 * i))
-			require.NoError(t, err)
+			result.Of(d.Get(fixture.Key(2 * i)))(t)
 		})
 		require.Equal(t, map[string]int{"data": len(x.Steps) - 1}, parts, "one data block for each table consulted")
 	}

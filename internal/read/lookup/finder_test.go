@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
@@ -135,8 +136,7 @@ func TestALookupStartsOverWhenItsTablesWereRemoved(t *testing.T) {
 
 			var f *Finder
 			f = newFinder(replaceOnError(&f, s.Cache, next), old)
-			value, err := look(f, tabletest.Key(1))
-			require.NoError(t, err)
+			value := result.Of(look(f, tabletest.Key(1)))(t)
 			require.Equal(t, "value", value)
 		})
 	}
@@ -159,8 +159,7 @@ func TestAMissingTableOfAPinnedStateIsAnError(t *testing.T) {
 	_, err = f.FindAll([][]byte{tabletest.Key(1)}, at)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NotContains(t, err.Error(), "MaxOpenFiles")
-	_, err = f.Explain(tabletest.Key(1), at)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(f.Explain(tabletest.Key(1), at)), fs.ErrNotExist)
 	require.EqualValues(t, 2, f.Totals().Gets, "Explain is not counted")
 }
 
@@ -175,8 +174,7 @@ func tightStore(t *testing.T, evictions int) (at *At, cache *tables.Cache) {
 		Opened: func(table *manifest.FileMeta, _ sstable.FilterStatus) {
 			if table == one && evictions > 0 {
 				evictions--
-				_, err := cache.Get(two)
-				require.NoError(t, err)
+				result.Of(cache.Get(two))(t)
 			}
 		},
 	})
@@ -188,8 +186,7 @@ func TestALookupStartsOverWhenItsTableIsClosed(t *testing.T) {
 	at, cache := tightStore(t, 5)
 	f := newFinder(Options{Cache: cache}, at.State)
 	for _, at := range []*At{nil, at} {
-		values, err := f.FindAll([][]byte{tabletest.Key(1), tabletest.Key(2), tabletest.Key(3)}, at)
-		require.NoError(t, err)
+		values := result.Of(f.FindAll([][]byte{tabletest.Key(1), tabletest.Key(2), tabletest.Key(3)}, at))(t)
 		require.Equal(t, [][]byte{[]byte("first"), []byte("second"), nil}, values)
 	}
 	for _, at := range []*At{nil, at} {
@@ -199,8 +196,7 @@ func TestALookupStartsOverWhenItsTableIsClosed(t *testing.T) {
 			at = at2
 		}
 		var lookup sstable.Lookup
-		value, err := f.Find(&lookup, tabletest.Key(1), at)
-		require.NoError(t, err)
+		value := result.Of(f.Find(&lookup, tabletest.Key(1), at))(t)
 		require.Equal(t, "first", string(value))
 		lookup.Release()
 		requireValue(t, f, 2, at, "second")

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -21,8 +22,7 @@ func TestGetWithNoFillCacheLeavesTheCacheAlone(t *testing.T) {
 	o.Cache.Size = 8 << 20
 	d, seen := storetest.OpenCounting(t, o)
 	storetest.Fill(t, d, 0, n)
-	names, err := d.Namespace("n")
-	require.NoError(t, err)
+	names := result.Of(d.Namespace("n"))(t)
 	require.NoError(t, names.Put(fixture.Key(7), fixture.Value(8), db.NoSync))
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	s, tx := d.NewSnapshot(), d.NewTransaction(nil)
@@ -30,15 +30,14 @@ func TestGetWithNoFillCacheLeavesTheCacheAlone(t *testing.T) {
 	defer tx.Close()
 	require.NoError(t, tx.Put(fixture.Key(3), []byte("own")))
 	require.NoError(t, tx.Delete(fixture.Key(4)))
-	_, err = d.GetTo(nil, []byte("key0000")) // opens a table
+	_, err := d.GetTo(nil, []byte("key0000")) // opens a table
 	require.Equal(t, db.ErrNotFound, err)
 	for name, r := range map[string]db.Reader{"DB": d, "snapshot": s, "transaction": tx} {
 		noFill, before := &db.GetOptions{NoFillCache: true}, d.Metrics().Cache.Bytes
 		for i := 5; i < n; i += 7 {
 			seen.Take()
 			for range 2 {
-				value, err := r.GetWith([]byte("dst "), fixture.Key(i), noFill)
-				require.NoError(t, err)
+				value := result.Of(r.GetWith([]byte("dst "), fixture.Key(i), noFill))(t)
 				require.Equal(t, "dst "+string(fixture.Value(i)), string(value))
 			}
 			_, reads := seen.Take()
@@ -51,21 +50,17 @@ func TestGetWithNoFillCacheLeavesTheCacheAlone(t *testing.T) {
 	}
 	for _, o := range []*db.GetOptions{nil, {}, {NoFillCache: true}} { // the first reads, the others use it
 		seen.Take()
-		value, err := d.GetWith(nil, fixture.Key(5), o)
-		require.NoError(t, err)
+		value := result.Of(d.GetWith(nil, fixture.Key(5), o))(t)
 		require.Equal(t, string(fixture.Value(5)), string(value))
 		_, reads := seen.Take()
 		require.Equal(t, o == nil, reads > 0)
-		value, err = names.GetWith(nil, fixture.Key(7), o)
-		require.NoError(t, err)
+		value = result.Of(names.GetWith(nil, fixture.Key(7), o))(t)
 		require.Equal(t, string(fixture.Value(8)), string(value))
-		value, err = names.In(s).GetWith(nil, fixture.Key(7), o)
-		require.NoError(t, err)
+		value = result.Of(names.In(s).GetWith(nil, fixture.Key(7), o))(t)
 		require.Equal(t, string(fixture.Value(8)), string(value))
-		value, err = tx.GetWith(nil, fixture.Key(3), o)
-		require.NoError(t, err)
+		value = result.Of(tx.GetWith(nil, fixture.Key(3), o))(t)
 		require.Equal(t, "own", string(value))
-		_, err = tx.GetWith(nil, fixture.Key(4), o)
+		_, err := tx.GetWith(nil, fixture.Key(4), o)
 		require.Equal(t, db.ErrNotFound, err)
 	}
 }
@@ -78,8 +73,7 @@ func TestGetWithVerifiesChecksums(t *testing.T) {
 	fixture.ChangeFile(t, mem, table, func(data []byte) { data[20] ^= 0x40 }) // in the first data block
 	d := storetest.MustOpen(t, o)
 	for _, o := range []*db.GetOptions{nil, {NoFillCache: true}} {
-		_, err := d.GetWith(nil, fixture.Key(0), o)
-		require.ErrorIs(t, err, db.ErrCorruption)
+		require.ErrorIs(t, result.Err(d.GetWith(nil, fixture.Key(0), o)), db.ErrCorruption)
 	}
 	require.NoError(t, d.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -42,12 +43,10 @@ func TestKeysOfLargeValuesAreFoundWithoutTheValues(t *testing.T) {
 	}
 	reads.Take()
 	for i := range 50 {
-		has, err := d.Has(fixture.Key(i))
-		require.NoError(t, err)
+		has := result.Of(d.Has(fixture.Key(i)))(t)
 		require.True(t, has)
 	}
-	it, err := d.NewIterator(&db.IterOptions{KeysOnly: true})
-	require.NoError(t, err)
+	it := result.Of(d.NewIterator(&db.IterOptions{KeysOnly: true}))(t)
 	for _, backward := range []bool{false, true} {
 		require.Len(t, storetest.Walk(t, it, backward), 50)
 	}
@@ -71,8 +70,7 @@ func TestBulkTransactionsFindKeysOfLargeValuesWithoutTheValues(t *testing.T) {
 	})
 	o.FS = counting
 	d := storetest.Open(t, o)
-	b, err := d.NewBulkTransaction()
-	require.NoError(t, err)
+	b := result.Of(d.NewBulkTransaction())(t)
 	for i := range 50 {
 		require.NoError(t, b.Put(fixture.Key(i), largeValue(i)))
 	}
@@ -87,8 +85,7 @@ func TestBulkTransactionsFindKeysOfLargeValuesWithoutTheValues(t *testing.T) {
 	reads.Store(0)
 	hasAll()
 	require.Zero(t, reads.Load())
-	_, err = b.Get(fixture.Key(0))
-	require.NoError(t, err)
+	result.Of(b.Get(fixture.Key(0)))(t)
 	require.NotZero(t, reads.Load())
 	require.NoError(t, b.Close())
 }
@@ -104,8 +101,7 @@ func TestLargeValuesExpireForThoseWhoWantOnlyKeys(t *testing.T) {
 	require.NoError(t, d.Put([]byte("u"), largeValue(3), nil))
 	require.NoError(t, d.Flush())
 	keys := func() []string {
-		it, err := d.NewIterator(&db.IterOptions{KeysOnly: true})
-		require.NoError(t, err)
+		it := result.Of(d.NewIterator(&db.IterOptions{KeysOnly: true}))(t)
 		defer it.Close()
 		return storetest.Walk(t, it, false)
 	}
@@ -113,8 +109,7 @@ func TestLargeValuesExpireForThoseWhoWantOnlyKeys(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	require.Equal(t, []string{"t/long", "u"}, keys())
 	for key, want := range map[string]bool{"t/short": false, "t/long": true, "u": true} {
-		has, err := d.Has([]byte(key))
-		require.NoError(t, err)
+		has := result.Of(d.Has([]byte(key)))(t)
 		require.Equal(t, want, has, key)
 	}
 }
@@ -161,7 +156,6 @@ func tableOf(t *testing.T, blockSize int, entries ...fixture.Entry) []byte {
 	for _, e := range entries {
 		require.NoError(t, w.Add(base.AppendInternalKey(nil, []byte(e.Key), e.Seq, e.Kind), []byte(e.Value)))
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	result.Of(w.Finish())(t)
 	return file.Bytes()
 }

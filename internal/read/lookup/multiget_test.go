@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -27,8 +28,7 @@ func requireMultiGet(t *testing.T, from interface {
 	MultiGet(keys [][]byte) ([][]byte, error)
 }, keys [][]byte, model map[string][]byte) {
 	t.Helper()
-	values, err := from.MultiGet(keys)
-	require.NoError(t, err)
+	values := result.Of(from.MultiGet(keys))(t)
 	require.Len(t, values, len(keys))
 	for i, key := range keys {
 		want, stored := model[string(key)]
@@ -200,8 +200,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 		return a, after
 	}
 	for _, key := range keys { // until all of level 0 is open, its order is unknown, and more tables are searched
-		_, err := d.Has(key)
-		require.NoError(t, err)
+		result.Of(d.Has(key))(t)
 	}
 	one, m1 := sums(func() {
 		for _, key := range keys {
@@ -212,8 +211,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 	parts := map[string]int{}
 	many, m2 := sums(func() {
 		parts = w.During(func() {
-			_, err := d.MultiGet(keys)
-			require.NoError(t, err)
+			result.Of(d.MultiGet(keys))(t)
 		})
 	})
 	require.Equal(t, m1.Lookups.Count, m2.Lookups.Count)
@@ -250,8 +248,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	values, err := d.MultiGet(append(whole[:50:50], broken[0]))
 	require.ErrorIs(t, err, db.ErrCorruption)
 	require.Nil(t, values)
-	values, err = d.MultiGet(whole)
-	require.NoError(t, err)
+	values = result.Of(d.MultiGet(whole))(t)
 	require.Len(t, values, len(whole))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -61,8 +62,7 @@ func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	for name, lookup := range map[string]func(d *db.DB){
 		"Get": func(d *db.DB) { storetest.RequireValue(t, d, key(5), fixture.Value(2)) },
 		"MultiGet": func(d *db.DB) {
-			values, err := d.MultiGet([][]byte{key(5)})
-			require.NoError(t, err)
+			values := result.Of(d.MultiGet([][]byte{key(5)}))(t)
 			require.Equal(t, [][]byte{fixture.Value(2)}, values)
 		},
 		"Explain": func(d *db.DB) { require.Equal(t, 1+3, steps(d), "the memtable and all tables") },
@@ -107,12 +107,9 @@ func TestCompactedTablesInNoOrderKeepTheirSequenceNumbers(t *testing.T) {
 // value of the first table.
 func TestLookupsOfTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	d := storetest.Open(t, storetest.Options(fixture.UnequalTwins(t).FS(t)))
-	_, err := d.Get([]byte("b"))
-	require.ErrorIs(t, err, db.ErrCorruption)
-	_, err = d.MultiGet([][]byte{[]byte("a"), []byte("b")})
-	require.ErrorIs(t, err, db.ErrCorruption)
-	_, err = d.Explain([]byte("b"))
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(d.Get([]byte("b"))), db.ErrCorruption)
+	require.ErrorIs(t, result.Err(d.MultiGet([][]byte{[]byte("a"), []byte("b")})), db.ErrCorruption)
+	require.ErrorIs(t, result.Err(d.Explain([]byte("b"))), db.ErrCorruption)
 	storetest.RequireValue(t, d, []byte("c"), []byte("3"))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
@@ -79,8 +80,7 @@ func TestLookupsAreRecordedForAsLongAsOneAsks(t *testing.T) {
 	d := storetest.FilledLevels(t, storetest.WatchedOptions(fixture.WatchTables(t), nil), 4000)
 	require.Empty(t, d.SlowLookups(math.MaxInt64))
 	for i := range 4000 {
-		_, err := d.Get(fixture.Key(2 * i % 4000))
-		require.NoError(t, err)
+		result.Of(d.Get(fixture.Key(2 * i % 4000)))(t)
 	}
 	require.NotEmpty(t, d.SlowLookups(math.MaxInt64))
 }
@@ -94,19 +94,15 @@ func TestExplainAtASnapshot(t *testing.T) {
 	key := fixture.Key(2)
 	require.NoError(t, d.Delete(key, nil))
 	require.True(t, storetest.Explain(t, d, key).Deleted)
-	x, err := s.Explain(key)
-	require.NoError(t, err)
+	x := result.Of(s.Explain(key))(t)
 	require.True(t, x.Found)
-	at, err := d.ExplainAt(key, s.Sequence())
-	require.NoError(t, err)
+	at := result.Of(d.ExplainAt(key, s.Sequence()))(t)
 	require.True(t, at.Found)
 	require.Len(t, at.Steps, len(x.Steps))
 
 	seq := s.Sequence()
 	require.NoError(t, s.Close())
-	_, err = d.ExplainAt(key, seq)
-	require.ErrorContains(t, err, "no snapshot with the sequence number")
-	_, err = s.Explain(key)
-	require.Error(t, err)
+	require.ErrorContains(t, result.Err(d.ExplainAt(key, seq)), "no snapshot with the sequence number")
+	require.Error(t, result.Err(s.Explain(key)))
 	require.Zero(t, s.Sequence())
 }

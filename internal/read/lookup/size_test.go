@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -18,28 +19,22 @@ const entryBytes = 30
 func TestEstimatesIncludeMemtables(t *testing.T) {
 	d := storetest.Open(t, &db.Options{FS: vfs.NewMem()})
 	storetest.Fill(t, d, 0, 4000)
-	all, err := d.EstimateSize(nil, nil)
-	require.NoError(t, err)
+	all := result.Of(d.EstimateSize(nil, nil))(t)
 	require.Zero(t, all.Tables)
 	require.InEpsilon(t, 4000*(len(fixture.Key(0))+len(fixture.Value(0))+entryBytes), all.Memtables, 0.3)
-	tenth, err := d.EstimateSize(fixture.Key(1000), fixture.Key(1400))
-	require.NoError(t, err)
+	tenth := result.Of(d.EstimateSize(fixture.Key(1000), fixture.Key(1400)))(t)
 	require.InEpsilon(t, float64(all.Memtables)/10, tenth.Memtables, 0.4)
-	onDisk, err := d.ApproximateSize(nil, nil)
-	require.NoError(t, err)
+	onDisk := result.Of(d.ApproximateSize(nil, nil))(t)
 	require.Zero(t, onDisk)
 
 	require.NoError(t, d.Flush())
-	after, err := d.EstimateSize(nil, nil)
-	require.NoError(t, err)
+	after := result.Of(d.EstimateSize(nil, nil))(t)
 	require.Zero(t, after.Memtables)
 	require.InEpsilon(t, d.Metrics().Total().Bytes, after.Tables, 0.1)
 	require.NoError(t, d.Put(fixture.Key(5000), make([]byte, 5000), db.NoSync))
-	one, err := d.EstimateSize(fixture.Key(5000), nil)
-	require.NoError(t, err)
+	one := result.Of(d.EstimateSize(fixture.Key(5000), nil))(t)
 	require.Zero(t, one.Tables)
 	require.InEpsilon(t, 5000, one.Memtables, 0.02)
-	none, err := d.EstimateSize(fixture.Key(9), fixture.Key(5))
-	require.NoError(t, err)
+	none := result.Of(d.EstimateSize(fixture.Key(9), fixture.Key(5)))(t)
 	require.Zero(t, none)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -40,10 +41,9 @@ func TestAClonesMomentStays(t *testing.T) {
 			require.NoError(t, end())
 			storetest.Fill(t, d, 900, 1000)
 			require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
-			clone, err := it.Clone(nil)
-			require.NoError(t, err)
+			clone := result.Of(it.Clone(nil))(t)
 			require.NoError(t, it.Close())
-			_, err = it.Clone(nil)
+			_, err := it.Clone(nil)
 			require.Equal(t, db.ErrClosed, err)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			require.Len(t, storetest.Walk(t, clone, false), 900)
@@ -70,8 +70,7 @@ func TestClonesWalkConcurrently(t *testing.T) {
 	var group sync.WaitGroup
 	var wrong atomic.Uint64
 	for g := range 4 {
-		clone, err := it.Clone(&db.IterOptions{KeysOnly: g%2 == 0})
-		require.NoError(t, err)
+		clone := result.Of(it.Clone(&db.IterOptions{KeysOnly: g%2 == 0}))(t)
 		group.Go(func() {
 			for round := range 10 {
 				from := 90 * round
@@ -121,13 +120,12 @@ func TestAFailureOutlastsSetBoundsAndNotClone(t *testing.T) {
 	it.SetBounds(nil, fixture.Key(10))
 	require.False(t, it.First())
 	require.ErrorIs(t, it.Err(), wrap.ErrInjected)
-	clone, err := it.Clone(nil)
-	require.NoError(t, err)
+	clone := result.Of(it.Clone(nil))(t)
 	require.Len(t, storetest.Walk(t, clone, false), 900)
 	require.NoError(t, clone.Close())
 	require.ErrorIs(t, it.Close(), wrap.ErrInjected)
 
-	clone, err = it.Clone(nil)
+	clone, err := it.Clone(nil)
 	require.Equal(t, db.ErrClosed, err)
 	require.Nil(t, clone)
 	it.SetBounds(nil, nil)

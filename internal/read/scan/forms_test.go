@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -180,17 +181,14 @@ func newFormStore(t *testing.T, rnd *rand.Rand, named bool) *formStore {
 	if !named {
 		return s
 	}
-	var err error
 	for _, name := range []string{"before", "forms", "gone"} {
-		s.ns, err = s.d.Namespace(name)
-		require.NoError(t, err)
+		s.ns = result.Of(s.d.Namespace(name))(t)
 		for n := range formKeys {
 			require.NoError(t, s.ns.Put([]byte(formKey(n)), []byte("of another namespace"), db.NoSync))
 		}
 	}
 	require.NoError(t, s.ns.Drop(t.Context()))
-	s.ns, err = s.d.Namespace("forms")
-	require.NoError(t, err)
+	s.ns = result.Of(s.d.Namespace("forms"))(t)
 	for n := range formKeys {
 		require.NoError(t, s.ns.Delete([]byte(formKey(n)), db.NoSync))
 	}
@@ -313,8 +311,7 @@ func (s *formStore) clone(t *testing.T, f *form, visits map[string]int) *form {
 	} else {
 		visits["Clone"]++
 	}
-	it, err := f.it.Clone(o)
-	require.NoError(t, err)
+	it := result.Of(f.it.Clone(o))(t)
 	c := &form{it, m}
 	c.require(t, false, "a fresh clone")
 	return c

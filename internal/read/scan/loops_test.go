@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -24,8 +25,7 @@ func loopsOf(t *testing.T, d *db.DB) map[string]func(*db.IterOptions) (iter.Seq2
 		_ = s.Close()
 		_ = tx.Close()
 	})
-	n, err := d.Namespace("n")
-	require.NoError(t, err)
+	n := result.Of(d.Namespace("n"))(t)
 	return map[string]func(*db.IterOptions) (iter.Seq2[[]byte, []byte], func() error){
 		"DB.All": d.All, "DB.Backward": d.Backward, "Snapshot.All": s.All, "Snapshot.Backward": s.Backward,
 		"Transaction.All": tx.All, "Transaction.Backward": tx.Backward, "Namespace.All": n.All, "Namespace.Backward": n.Backward,
@@ -37,8 +37,7 @@ func loopsOf(t *testing.T, d *db.DB) map[string]func(*db.IterOptions) (iter.Seq2
 func TestLoopsLeaveNoIteratorOpen(t *testing.T) {
 	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
 	storetest.Fill(t, d, 0, 900)
-	n, err := d.Namespace("n")
-	require.NoError(t, err)
+	n := result.Of(d.Namespace("n"))(t)
 	require.NoError(t, n.Put([]byte("key"), []byte("value"), db.NoSync))
 	storetest.Settle(t, d)
 	ways := map[string]func(entries iter.Seq2[[]byte, []byte]) (rounds int){
@@ -197,8 +196,7 @@ func TestTheOriginOfClonesAndLoopsIsReported(t *testing.T) {
 	o.TrackOpen = true
 	d := storetest.MustOpen(t, o)
 	require.NoError(t, d.Put([]byte("key"), nil, db.NoSync))
-	n, err := d.Namespace("n")
-	require.NoError(t, err)
+	n := result.Of(d.Namespace("n"))(t)
 	require.NoError(t, n.Put([]byte("key"), nil, db.NoSync))
 	it := storetest.Iter(t, n, nil)
 	clone, err := it.Clone(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -80,12 +81,9 @@ func TestARefreshKeepsThePinnedMoments(t *testing.T) {
 	snapshot := d.NewSnapshot()
 	txn := d.NewTransaction(nil)
 	require.NoError(t, txn.Put([]byte("d"), []byte("4")))
-	ofSnapshot, err := snapshot.NewIterator(nil)
-	require.NoError(t, err)
-	ofTxn, err := txn.NewIterator(nil)
-	require.NoError(t, err)
-	clone, err := ofSnapshot.Clone(nil)
-	require.NoError(t, err)
+	ofSnapshot := result.Of(snapshot.NewIterator(nil))(t)
+	ofTxn := result.Of(txn.NewIterator(nil))(t)
+	clone := result.Of(ofSnapshot.Clone(nil))(t)
 	storetest.PutAll(t, d, "b", "2")
 	for it, want := range map[*db.Iterator]string{ofSnapshot: "ac", ofTxn: "acd", clone: "ac"} {
 		require.True(t, it.Last())
@@ -131,8 +129,7 @@ func TestARefreshReleasesOldFiles(t *testing.T) {
 	storetest.Fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	files := func() int {
-		names, err := o.FS.List("db")
-		require.NoError(t, err)
+		names := result.Of(o.FS.List("db"))(t)
 		return len(names)
 	}
 	before := files()
@@ -193,8 +190,7 @@ func TestRefreshesBesideWriters(t *testing.T) {
 		require.LessOrEqual(t, len(values), 1, "a part of a batch")
 		for v, n := range values {
 			require.Equal(t, 10, n)
-			_, err := fmt.Sscan(v, &last)
-			require.NoError(t, err)
+			result.Of(fmt.Sscan(v, &last))(t)
 			require.GreaterOrEqual(t, last, seen)
 			seen = last
 		}
