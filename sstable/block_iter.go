@@ -59,18 +59,15 @@ func (it *blockIter) forget() {
 	}
 }
 
-// Bounds of the memory that an idle blockIter keeps.
-const (
-	maxIdleKey  = 64 << 10 // bytes
-	maxIdlePast = maxPast  // entries
-)
+// maxIdleKey bounds the memory of the key of an idle blockIter, in bytes.
+const maxIdleKey = 64 << 10
 
 // trim releases the memory of long keys and long restart intervals. The iterator must not be positioned.
 func (it *blockIter) trim() {
 	if cap(it.key) > maxIdleKey {
 		it.key = nil
 	}
-	if cap(it.past) > maxIdlePast {
+	if cap(it.past) > maxPast {
 		it.past = nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/try"
 	"github.com/stretchr/testify/require"
 )
 
@@ -80,7 +81,7 @@ func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(2000))
 	c := NewBlockCache(1 << 20)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
-	require.NoError(t, r.LoadIndex())
+	try.To(r.LoadIndex()).Or(t)
 	used := c.Metrics().Charged
 	require.Equal(t, r.memory.bytes.Load(), used)
 	require.True(t, r.Idle())

@@ -12,12 +12,6 @@ const (
 	Zstd          = Compression(codec.Zstd)
 )
 
-// Mojang's kinds, which are read, never written.
-const (
-	zlibKind    = Compression(codec.Zlib)
-	deflateKind = Compression(codec.Deflate)
-)
-
 // appendCompressed is codec.Append.
 func appendCompressed(dst, block []byte, kind Compression) ([]byte, Compression, error) {
 	dst, stored, err := codec.Append(dst, block, uint8(kind))

@@ -79,18 +79,10 @@ func readPlain(f vfs.File, h handle, part string) (block []byte, ok bool, err er
 	if _, err := vfs.ReadFull(f, stored, int64(h.Offset)); err != nil {
 		return nil, false, err
 	}
-	if err := checkStored(stored, h, part); err != nil {
-		return nil, false, err
+	if err := checkStored(stored, part); err != nil {
+		return nil, false, base.InFile(err, "", int64(h.Offset))
 	}
 	return stored[:h.Size], Compression(stored[h.Size]) == NoCompression, nil
-}
-
-// checkStored verifies the checksum of a block with its trailer.
-func checkStored(stored []byte, h handle, part string) error {
-	if got, want := util.CRC32C(stored[:h.Size+1]), util.UnmaskCRC(util.Fixed32(stored[h.Size+1:])); got != want {
-		return base.Corruptf(part, int64(h.Offset), "checksum %#08x; want %#08x", got, want)
-	}
-	return nil
 }
 
 // VerifyContent reads the whole table in f, and returns an error that matches base.ErrCorruption unless all
@@ -157,8 +149,5 @@ func (r *Reader) readStored(buf []byte, h handle, part string) ([]byte, error) {
 	if err := r.readAt(buf, h.Offset, part); err != nil {
 		return nil, err
 	}
-	if err := checkStored(buf, h, part); err != nil {
-		return nil, err
-	}
-	return buf, nil
+	return buf, base.InFile(checkStored(buf, part), r.name, int64(h.Offset))
 }

@@ -20,6 +20,12 @@ import (
 	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
+// Mojang's kinds, which are read, never written.
+const (
+	zlibKind    = Compression(codec.Zlib)
+	deflateKind = Compression(codec.Deflate)
+)
+
 // zlibStream and deflateStream compress b as other stores do.
 func zlibStream(t testing.TB, b []byte) []byte {
 	var out bytes.Buffer

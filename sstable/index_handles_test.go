@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/try"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -105,8 +106,8 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := laidOut(t, es, NoCompression, func(b []handle) []handle { return append(b, h) })
 			r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
-			require.ErrorContains(t, r.LoadIndex(), "its data blocks end at offset")
-			require.ErrorIs(t, r.LoadIndex(), base.ErrCorruption)
+			require.ErrorContains(t, try.To(r.LoadIndex()).Err, "its data blocks end at offset")
+			require.ErrorIs(t, try.To(r.LoadIndex()).Err, base.ErrCorruption)
 		})
 	}
 	t.Run("a footer whose index is the first data block's place", func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 		stored := sound[r.foot.Index.Offset:r.foot.Index.End()]
 		copy(data, stored)
 		r, _ := openTable(t, data, ReaderOptions{})
-		require.ErrorContains(t, r.LoadIndex(), "its data blocks end at offset")
+		require.ErrorContains(t, try.To(r.LoadIndex()).Err, "its data blocks end at offset")
 	})
 }
 

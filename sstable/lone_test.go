@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/try"
 )
 
 // entriesOfAllSizes returns entries with values of 1 byte to 2 MiB, many of which are alone in their blocks.
@@ -77,7 +78,7 @@ func TestAWalkOverKeysReadsNoLargeValue(t *testing.T) {
 		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("key%05d", i), 1, base.KindSet), Value: make([]byte, 16<<10)})
 	}
 	r, f := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
-	require.NoError(t, r.LoadIndex())
+	try.To(r.LoadIndex()).Or(t)
 	f.takeReads()
 	var stats IterStats
 	it := newIter(t, r, IterOptions{KeysOnly: true, Stats: &stats})
@@ -100,7 +101,7 @@ func TestAWalkOverKeysReadsNoLargeValue(t *testing.T) {
 func TestLookupsOfKeysReadNoLargeValue(t *testing.T) {
 	es := entriesOfAllSizes()
 	r, f := openTable(t, buildTable(t, WriterOptions{Filter: bloom}, es), ReaderOptions{Policies: []filter.Policy{bloom}})
-	require.NoError(t, r.LoadIndex())
+	try.To(r.LoadIndex()).Or(t)
 	withoutReads := 0
 	for i := range 400 {
 		for _, seq := range []uint64{base.MaxSeq, uint64(1000 - i), uint64(1000 - i - 1), 1} {

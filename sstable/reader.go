@@ -185,14 +185,23 @@ func (r *Reader) blockIfOpen(h handle, part string) ([]byte, error) {
 // decompress. It checks the checksum first, so that accidental damage never reaches a
 // decoder.
 func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, err error) {
-	n := len(stored) - blockTrailerLen
-	want := util.UnmaskCRC(util.Fixed32(stored[n+1:]))
-	if got := util.CRC32C(stored[:n+1]); got != want {
-		return nil, 0, base.Corruptf(part, -1, "checksum of %d bytes is %#08x; want %#08x", n+1, got, want)
+	if err := checkStored(stored, part); err != nil {
+		return nil, 0, err
 	}
+	n := len(stored) - blockTrailerLen
 	kind = Compression(stored[n])
 	data, err = decompress(kind, stored[:n], buf, part)
 	return data, kind, err
+}
+
+// checkStored verifies the checksum of a block with its trailer.
+func checkStored(stored []byte, part string) error {
+	n := len(stored) - blockTrailerLen
+	want := util.UnmaskCRC(util.Fixed32(stored[n+1:]))
+	if got := util.CRC32C(stored[:n+1]); got != want {
+		return base.Corruptf(part, -1, "checksum of %d bytes is %#08x; want %#08x", n+1, got, want)
+	}
+	return nil
 }
 
 // readData reads data block i from disk, into new memory.
@@ -355,10 +364,7 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	if r.meta.properties.Size == 0 {
 		return Properties{}, false, r.metaindexErr()
 	}
-	if err := r.meta.properties.Check(r.limit, "metaindex block", propertiesPart); err != nil {
-		return Properties{}, false, base.InFile(err, r.name, -1)
-	}
-	data, err := r.blockIfOpen(r.meta.properties, propertiesPart)
+	data, err := r.metaBlock(r.meta.properties, propertiesPart)
 	if err != nil {
 		return Properties{}, false, err
 	}

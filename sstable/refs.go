@@ -71,7 +71,7 @@ func (r *Reader) metaindexErr() error {
 // metaBlock reads a block that the metaindex lists.
 func (r *Reader) metaBlock(h handle, part string) ([]byte, error) {
 	if err := h.Check(r.limit, "metaindex block", part); err != nil {
-		return nil, err
+		return nil, base.InFile(err, r.name, -1)
 	}
 	return r.blockIfOpen(h, part)
 }

@@ -34,9 +34,6 @@ func (r *Reader) StoredValue(lk *Lookup, kind Compression, length uint64) (store
 	sc, h := lk.takeScratch(), ix.Handle(i)
 	sc.block = Block{} // it may be in the memory that is read into
 	if stored, err = r.readStored(codec.Large(sc.stored, int(h.Size)+blockTrailerLen), h, dataPart); err != nil {
-		if base.IsUnreadable(err) {
-			err = base.InFile(err, r.name, -1)
-		}
 		return nil, nil, err
 	}
 	r.demand.Count(h.Offset, r.limit)
@@ -94,10 +91,7 @@ func (w *Writer) AddStored(ikey, stored []byte, length uint64) error {
 	w.register(ikey, nil, newUser)
 	w.props.RawValueBytes += length
 	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
-	w.lastOffset = w.Size()
-	w.pending = pendingBlock{handle{Offset: w.lastOffset, Size: uint64(len(stored) - blockTrailerLen)}, true, true}
 	w.content.AddStored(stored)
-	w.props.DataBlocks++
-	w.props.DataBytes += uint64(len(stored))
+	w.endBlock(handle{Offset: w.Size(), Size: uint64(len(stored) - blockTrailerLen)}, true)
 	return w.writeThrough(stored)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/try"
 )
 
 // valueTable returns a value table that is compressed as kind, and its entries.
@@ -110,7 +111,7 @@ func TestOnlyWholeValuesAreMoved(t *testing.T) {
 	require.ErrorContains(t, w.AddStored(ikey("k", 1, base.KindDelete), make([]byte, 50), 0), "the internal key of a value")
 
 	r, _ = openTable(t, file, ReaderOptions{})
-	require.NoError(t, r.LoadIndex())
+	try.To(r.LoadIndex()).Or(t)
 	r.CloseFile()
 	lk.Init([]byte("key5"), 8)
 	_, _, err = r.StoredValue(&lk, Snappy, n)

@@ -311,7 +311,6 @@ func (w *Writer) finishDataBlock() error {
 	if w.data.empty() {
 		return nil
 	}
-	w.lastOffset = w.Size()
 	isLone := w.opts.Values || w.data.entries == 1 && makesLone(len(w.lastKey), w.data.valueLen)
 	h, stored, err := w.appendBlock(w.data.finish(), w.opts.Compression)
 	if err != nil {
@@ -319,10 +318,15 @@ func (w *Writer) finishDataBlock() error {
 	}
 	w.content.AddStored(stored)
 	w.data.reset()
-	w.pending = pendingBlock{h, true, isLone}
+	w.endBlock(h, isLone)
+	return w.flushIfFull()
+}
+
+// endBlock makes the data block at h the pending one, and counts it.
+func (w *Writer) endBlock(h handle, lone bool) {
+	w.pending, w.lastOffset = pendingBlock{h, true, lone}, h.Offset
 	w.props.DataBlocks++
 	w.props.DataBytes += h.Size + blockTrailerLen
-	return w.flushIfFull()
 }
 
 // indexPending adds the index entry of the pending block. next is the key after the block, nil at the end of the table.

@@ -29,14 +29,11 @@ func (w *Writer) addLarge(ikey, value []byte) error {
 	tail := util.AppendFixed32(nil, 0) // the one restart point
 	tail = util.AppendFixed32(tail, 1) // their number
 	w.lastKey = append(w.lastKey[:0], ikey...)
-	w.lastOffset = w.Size()
 	h, err := w.writeParts(codec.Parts{head, ikey, value, tail})
 	if err != nil {
 		return err
 	}
-	w.pending = pendingBlock{h, true, w.opts.Values || makesLone(len(ikey), len(value))}
-	w.props.DataBlocks++
-	w.props.DataBytes += h.Size + blockTrailerLen
+	w.endBlock(h, w.opts.Values || makesLone(len(ikey), len(value)))
 	return nil
 }
 

@@ -271,7 +271,8 @@ func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
 		return err
 	}
 	defer r.Unref()
-	return r.LoadIndex()
+	_, err = r.LoadIndex()
+	return err
 }
 
 // Openings returns how many tables were opened, and the number of reads and bytes for that.

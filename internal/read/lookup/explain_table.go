@@ -73,7 +73,7 @@ func explainTable(
 
 // explainSearch continues the lookup if the filter of the whole table, if any, did not rule out the key.
 func explainSearch(step *report.ExplainStep, r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
-	if step.IndexBytes, err = r.ReadIndex(); err != nil {
+	if step.IndexBytes, err = r.LoadIndex(); err != nil {
 		return res, err
 	}
 	step.IndexSearched, step.IndexRead = true, step.IndexBytes > 0
