@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -32,10 +33,8 @@ func BenchmarkOpen(b *testing.B) {
 	es := benchEntries(30_000)
 	data := buildTable(b, WriterOptions{Filter: dual, Compression: Snappy}, es)
 	path := filepath.Join(b.TempDir(), "table")
-	f, err := vfs.OS.Create(path)
-	require.NoError(b, err)
-	_, err = f.Write(data)
-	require.NoError(b, err)
+	f := result.Of(vfs.OS.Create(path))(b)
+	result.Of(f.Write(data))(b)
 	require.NoError(b, f.Close())
 	present := base.UserKey(es[len(es)/2].Key)
 	absent := append([]byte(nil), present...)

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // roomFor returns a cache with room for a part of the decoded blocks of a table.
@@ -20,8 +21,7 @@ func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *Block
 	require.NoError(t, err)
 	var bytes int64
 	for i := range ix.Len() {
-		b, err := r.readData(ix, i)
-		require.NoError(t, err)
+		b := result.Of(r.readData(ix, i))(t)
 		b.data = owned(b.data)
 		bytes += b.memBytes()
 	}
@@ -79,8 +79,7 @@ func TestLookupsAgreeWithTheModel(t *testing.T) {
 					}
 					seq := randomSeq(rnd)
 					lk.Init(user, seq)
-					got, err := r.Get(&lk)
-					require.NoError(t, err)
+					got := result.Of(r.Get(&lk))(t)
 					requireModel(t, shape.cmp, es, user, seq, got)
 					if i%3 == 0 {
 						lk.Release()
@@ -121,8 +120,7 @@ func TestAFullCacheKeepsBlocksAsStored(t *testing.T) {
 					e := es[rnd.IntN(len(es))]
 					lk.Init(base.UserKey(e.Key), base.MaxSeq)
 					f.takeReads()
-					res, err := r.Get(&lk)
-					require.NoError(t, err)
+					res := result.Of(r.Get(&lk))(t)
 					require.Equal(t, e.Value, res.Value)
 					if res.BlockFromDisk {
 						fromDisk++
@@ -173,14 +171,12 @@ func packedTable(t *testing.T) (*Reader, *BlockCache, entries) {
 	r, _ := openTable(t, data, ReaderOptions{Cache: c})
 	for range 3 { // other fills the cache, then r's blocks are added, evicted and added again
 		for _, e := range es {
-			_, err := get(other, string(base.UserKey(e.Key)), base.MaxSeq)
-			require.NoError(t, err)
+			result.Of(get(other, string(base.UserKey(e.Key)), base.MaxSeq))(t)
 		}
 	}
 	for range 20 {
 		for i := 0; i < len(es); i += 30 {
-			_, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
-			require.NoError(t, err)
+			result.Of(get(r, string(base.UserKey(es[i].Key)), base.MaxSeq))(t)
 		}
 	}
 	other.DropBlocks()
@@ -232,9 +228,7 @@ func TestValuesAreValidUntilTheirLookupIsReleased(t *testing.T) {
 	results := make([]Result, len(users))
 	for i := range users {
 		users[i].Init(base.UserKey(es[i*10].Key), base.MaxSeq)
-		var err error
-		results[i], err = r.Get(&users[i])
-		require.NoError(t, err)
+		results[i] = result.Of(r.Get(&users[i]))(t)
 	}
 	for i := range users {
 		require.Equal(t, es[i*10].Value, results[i].Value)
@@ -302,8 +296,7 @@ func TestBlocksTooLargeForAScratchAreKeptDecoded(t *testing.T) {
 			for range 3 {
 				for _, e := range es {
 					lk.Init(base.UserKey(e.Key), base.MaxSeq)
-					res, err := r.Get(&lk)
-					require.NoError(t, err)
+					res := result.Of(r.Get(&lk))(t)
 					require.Equal(t, e.Value, res.Value)
 				}
 			}
@@ -397,8 +390,7 @@ func TestABusyCacheKeepsNewBlocksInSlices(t *testing.T) {
 			require.NoError(t, err)
 			use := func(i, times int) {
 				for range times {
-					_, err := get(r, string(base.UserKey(ix.Separator(i))), base.MaxSeq)
-					require.NoError(t, err)
+					result.Of(get(r, string(base.UserKey(ix.Separator(i))), base.MaxSeq))(t)
 				}
 			}
 			kinds := map[Compression]int{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
 )
@@ -28,8 +29,7 @@ var intervals = []int{1, 2, 3, 16, 1000}
 // requireBlockConforms checks an iterator over a block of the entries.
 func requireBlockConforms(t *testing.T, cmp *base.Comparer, es entries, interval int, rnd *rand.Rand) {
 	t.Run(fmt.Sprintf("%s/%d entries/restart interval %d", cmp.Name, len(es), interval), func(t *testing.T) {
-		b, err := newBlock(buildBlock(interval, es), dataPart)
-		require.NoError(t, err)
+		b := result.Of(newBlock(buildBlock(interval, es), dataPart))(t)
 		itertest.Run(t, cmp, es, rnd.Uint64(), func() base.Iterator {
 			it := new(blockIter)
 			it.init(cmp, b, dataPart)
@@ -122,12 +122,10 @@ func TestPointSearchAgreesWithTheIterator(t *testing.T) {
 	for range 150 {
 		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(60))
 		for _, interval := range intervals {
-			b, err := newBlock(buildBlock(interval, es), dataPart)
-			require.NoError(t, err)
+			b := result.Of(newBlock(buildBlock(interval, es), dataPart))(t)
 			for range 60 {
 				user, trailer := randomUser(rnd, es), base.MakeTrailer(randomSeq(rnd), base.Kind(rnd.UintN(2)))
-				got, err := blockAnswers(t, &b, user, trailer)
-				require.NoError(t, err)
+				got := result.Of(blockAnswers(t, &b, user, trailer))(t)
 				value, wantTrailer, ok := modelGet(base.Bytewise, es, user, trailer>>8)
 				if base.Kind(trailer&0xff) == base.KindSeek {
 					require.Equal(t, ok, got.ok)
@@ -281,8 +279,7 @@ func TestNextDistinctNeverMovesToTheSameKey(t *testing.T) {
 		{"a key at a restart point that continues the other one", rawEntry(0, 11, 1, string(ikey("kka", 1, base.KindSet))+"v"), restart, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := newBlock(rawBlock(first+c.entry, c.restarts...), dataPart)
-			require.NoError(t, err)
+			b := result.Of(newBlock(rawBlock(first+c.entry, c.restarts...), dataPart))(t)
 			it := new(blockIter)
 			it.init(base.Bytewise, b, dataPart)
 			require.True(t, it.First())
@@ -302,8 +299,7 @@ func TestPrevCostsAreLinearInTheInterval(t *testing.T) {
 		user = append(user, 'a')
 		es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, user, 1, base.KindSet), Value: []byte{byte(i)}})
 	}
-	b, err := newBlock(buildBlock(1<<20, es), dataPart)
-	require.NoError(t, err)
+	b := result.Of(newBlock(buildBlock(1<<20, es), dataPart))(t)
 	it := new(blockIter)
 	it.init(base.Bytewise, b, dataPart)
 	i := len(es) - 1

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/stretchr/testify/require"
 )
 
@@ -81,7 +81,7 @@ func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(2000))
 	c := NewBlockCache(1 << 20)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
-	try.To(r.LoadIndex()).Or(t)
+	result.Of(r.LoadIndex())(t)
 	used := c.Metrics().Charged
 	require.Equal(t, r.memory.bytes.Load(), used)
 	require.True(t, r.Idle())

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 )
 
@@ -58,8 +59,7 @@ func TestCheckLookupFindsEveryWrongIndex(t *testing.T) {
 		})
 		o := WriterOptions{BlockSize: 64 + rnd.IntN(300), BlockRestartInterval: 1 + rnd.IntN(20)}
 		data := buildTable(t, o, es)
-		r, err := Open(&memFile{data: data}, ReaderOptions{Cache: newCache()})
-		require.NoError(t, err)
+		r := result.Of(Open(&memFile{data: data}, ReaderOptions{Cache: newCache()}))(t)
 		defer r.Close()
 		at := rnd.IntN(1 + rnd.IntN(8))
 		if !withSeparators(t, r, func(i int, old []byte) []byte {
@@ -78,7 +78,7 @@ func TestCheckLookupFindsEveryWrongIndex(t *testing.T) {
 				lost++
 			}
 		}
-		_, err = lookupFault(t, r)
+		_, err := lookupFault(t, r)
 		if lost > 0 {
 			wrong++
 			require.ErrorIs(t, err, errNotFoundAgain, "%d keys are lost", lost)
@@ -114,7 +114,6 @@ func TestABlockBeforeTheRightOneIsNotSearchedForEachKey(t *testing.T) {
 	entries, err := lookupFault(t, r)
 	require.NoError(t, err, "lookups go on to the second block")
 	require.Equal(t, before+after+1, entries)
-	res, err := get(r, "k", 100)
-	require.NoError(t, err)
+	res := result.Of(get(r, "k", 100))(t)
 	require.True(t, res.Found)
 }

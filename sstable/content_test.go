@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func identityOf(t *testing.T, data []byte) ([32]byte, bool) {
@@ -62,8 +63,7 @@ func TestContentHashesDoNotDependOnHowBlocksWereWritten(t *testing.T) {
 	for _, compression := range []Compression{NoCompression, Snappy} {
 		r, _ := openTable(t, buildTable(t, WriterOptions{Compression: compression}, largeEntries()), ReaderOptions{})
 		props, _ := r.Properties()
-		data, err := copied(r, WriterOptions{Filter: bloom})
-		require.NoError(t, err)
+		data := result.Of(copied(r, WriterOptions{Filter: bloom}))(t)
 		c, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
 		again, _ := c.Properties()
 		require.NotZero(t, props.ContentHash)
@@ -81,16 +81,12 @@ func TestTablesWithoutAHashHaveNoIdentity(t *testing.T) {
 		if props != nil {
 			b := blockWriter{interval: 1}
 			encodeProperties(&b, props)
-			h, err := w.writeBlock(b.finish(), NoCompression)
-			require.NoError(t, err)
+			h := result.Of(w.writeBlock(b.finish(), NoCompression))(t)
 			meta[propertiesKey] = h.Append(nil)
 		}
 		var foot footer
-		var err error
-		foot.Metaindex, err = w.writeBlock(meta.block(), compression)
-		require.NoError(t, err)
-		foot.Index, err = w.writeBlock(w.index.finish(), NoCompression)
-		require.NoError(t, err)
+		foot.Metaindex = result.Of(w.writeBlock(meta.block(), compression))(t)
+		foot.Index = result.Of(w.writeBlock(w.index.finish(), NoCompression))(t)
 		w.out = foot.Append(w.out)
 		require.NoError(t, w.flushOut())
 		return out.Bytes()

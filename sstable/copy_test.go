@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -37,8 +38,7 @@ func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 				es := trickyEntries(rnd, shape.cmp, n)
 				old := buildTable(t, shape.options(), es)
 				r, _ := openTable(t, old, ReaderOptions{Comparer: shape.cmp, Policies: shape.policies()})
-				data, err := copied(r, WriterOptions{Comparer: shape.cmp, Filter: policy})
-				require.NoError(t, err)
+				data := result.Of(copied(r, WriterOptions{Comparer: shape.cmp, Filter: policy}))(t)
 
 				o := shape.options()
 				o.Filter = policy
@@ -49,10 +49,8 @@ func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 				gotProps, _ := got.Properties()
 				require.Equal(t, wantProps, gotProps)
 				require.Equal(t, old[:gotProps.DataBytes], data[:gotProps.DataBytes], "data blocks")
-				wantFilters, err := want.AllFilters()
-				require.NoError(t, err)
-				gotFilters, err := got.AllFilters()
-				require.NoError(t, err)
+				wantFilters := result.Of(want.AllFilters())(t)
+				gotFilters := result.Of(got.AllFilters())(t)
 				require.Len(t, gotFilters.filters, len(wantFilters.filters))
 				for i, f := range wantFilters.filters {
 					require.Equal(t, f.filter, gotFilters.filters[i].filter, f.policy.Name())
@@ -98,8 +96,7 @@ func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
 			separators := versionsOf(tc.separators...)
 			data := tableOf(t, []entries{versionsOf(tc.first...), versionsOf(tc.second...)}, [][]byte{separators[0].Key, separators[1].Key})
 			r, _ := openTable(t, data, ReaderOptions{})
-			_, err := copied(r, WriterOptions{})
-			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorIs(t, result.Err(copied(r, WriterOptions{})), base.ErrCorruption)
 		})
 	}
 }
@@ -111,8 +108,7 @@ func TestACopyEndsWithItsCallersError(t *testing.T) {
 	w := NewWriter(new(bytes.Buffer), WriterOptions{})
 	require.ErrorIs(t, w.CopyBlocks(r, func(n int) error { sum += n; return enough }), enough)
 	require.Positive(t, sum)
-	_, err := w.Finish()
-	require.ErrorIs(t, err, enough)
+	require.ErrorIs(t, result.Err(w.Finish()), enough)
 
 	w = NewWriter(new(bytes.Buffer), WriterOptions{})
 	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
@@ -136,8 +132,7 @@ func TestACopyThatSharesBlocksIsTheSame(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{})
 	props, _ := r.Properties()
 	o := WriterOptions{Filter: filter.NewBloomPolicy(10)}
-	want, err := copied(r, o)
-	require.NoError(t, err)
+	want := result.Of(copied(r, o))(t)
 	for _, unit := range []int64{1, 7, 100, int64(props.DataBytes), 1 << 20} {
 		f := &sharingFile{unit: unit}
 		w := NewWriter(f, o)
@@ -155,8 +150,7 @@ func TestBlocksWithGapsAreNotShared(t *testing.T) {
 	data := tableByHand(t, WriterOptions{}, func(w *Writer) {
 		for _, e := range es {
 			listBlock(t, w, buildBlock(16, entries{e}), NoCompression, e.Key)
-			_, err := w.writeBlock([]byte("something else"), NoCompression)
-			require.NoError(t, err)
+			result.Of(w.writeBlock([]byte("something else"), NoCompression))(t)
 		}
 	})
 	r, _ := openTable(t, data, ReaderOptions{})

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -183,8 +184,7 @@ func TestHostileIndexesAreRejected(t *testing.T) {
 		return w.finish()
 	}
 	a, b := ikey("a", 1, base.KindSet), ikey("b", 1, base.KindSet)
-	_, err := decodeIndex(build(1, a, sound, b, handle{Offset: 105, Size: 100}.Append(nil)), base.Bytewise, 1000)
-	require.NoError(t, err)
+	result.Of(decodeIndex(build(1, a, sound, b, handle{Offset: 105, Size: 100}.Append(nil)), base.Bytewise, 1000))(t)
 	for _, c := range []struct {
 		name string
 		data []byte
@@ -204,8 +204,7 @@ func TestHostileIndexesAreRejected(t *testing.T) {
 		}()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := decodeIndex(c.data, base.Bytewise, 1000)
-			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorIs(t, result.Err(decodeIndex(c.data, base.Bytewise, 1000)), base.ErrCorruption)
 		})
 	}
 	t.Run("separators that multiply", func(t *testing.T) {
@@ -214,8 +213,7 @@ func TestHostileIndexesAreRejected(t *testing.T) {
 		for i := range 1000 {
 			w.add(base.AppendInternalKey(long[:len(long):len(long)], nil, uint64(1000-i), base.KindSet), sound)
 		}
-		_, err := decodeIndex(w.finish(), base.Bytewise, 1<<40)
-		require.ErrorContains(t, err, "expand")
+		require.ErrorContains(t, result.Err(decodeIndex(w.finish(), base.Bytewise, 1<<40)), "expand")
 	})
 }
 
@@ -229,13 +227,11 @@ func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
 	_, err := get(r, user, base.MaxSeq)
 	require.ErrorIs(t, err, broken)
 	require.NotErrorIs(t, err, base.ErrCorruption)
-	_, err = r.NewIter(IterOptions{})
-	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, result.Err(r.NewIter(IterOptions{})), broken)
 	f.readErr = nil
 	checkGet(t, r, base.Bytewise, es, []byte(user), base.MaxSeq)
 
-	_, err = Open(&memFile{data: data, readErr: broken}, ReaderOptions{})
-	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, result.Err(Open(&memFile{data: data, readErr: broken}, ReaderOptions{})), broken)
 }
 
 // sealBlocks corrects the checksums of a mutated table, so that the checks after them are tested.
@@ -288,8 +284,7 @@ func FuzzFooterAndHandle(f *testing.F) {
 		}
 		require.LessOrEqual(t, foot.Index.End(), size)
 		require.LessOrEqual(t, foot.Metaindex.End(), size)
-		again, err := codec.DecodeFooter(foot.Append(nil), size)
-		require.NoError(t, err)
+		again := result.Of(codec.DecodeFooter(foot.Append(nil), size))(t)
 		require.Equal(t, foot, again)
 	})
 }
@@ -325,8 +320,7 @@ func FuzzProperties(f *testing.F) {
 		}
 		w := blockWriter{interval: 1}
 		encodeProperties(&w, &p)
-		again, err := decodeProperties(w.finish())
-		require.NoError(t, err)
+		again := result.Of(decodeProperties(w.finish()))(t)
 		require.Equal(t, p, again)
 	})
 }
@@ -381,8 +375,7 @@ func FuzzDecompress(f *testing.F) {
 			stored, storedKind, err = appendCompressed(nil, out, Compression(kind))
 			require.NoError(t, err)
 		}
-		again, err := decompress(storedKind, stored, nil, dataPart)
-		require.NoError(t, err)
+		again := result.Of(decompress(storedKind, stored, nil, dataPart))(t)
 		require.True(t, bytes.Equal(out, again))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // randomAsks returns at most 12 lookups that the table's filter does not rule out.
@@ -34,13 +35,11 @@ func asksFor(r *Reader, users ...[]byte) []Ask {
 
 // requireGetOf checks that g's result for a is that of Get for the same lookup.
 func requireGetOf(t *testing.T, g *Group, a *Ask) {
-	got, err := g.Get(a)
-	require.NoError(t, err)
+	got := result.Of(g.Get(a))(t)
 	var lk Lookup
 	lk.Init(a.Lookup.userKey, 0)
 	lk.trailer = a.Lookup.trailer
-	want, err := a.Reader.Get(&lk)
-	require.NoError(t, err)
+	want := result.Of(a.Reader.Get(&lk))(t)
 	require.Equal(t, string(want.Value), string(got.Value))
 	require.Equal(t, want.Trailer, got.Trailer)
 	require.Equal(t, want.Found, got.Found)
@@ -101,8 +100,7 @@ func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 		var g Group
 		g.Prepare(asks[:])
 		for i := range asks {
-			got, err := g.Get(&asks[i])
-			require.NoError(t, err)
+			got := result.Of(g.Get(&asks[i]))(t)
 			requireModel(t, base.Bytewise, es, lookups[i].userKey, lookups[i].trailer>>8, got)
 		}
 		g.Release()
@@ -115,8 +113,7 @@ func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 		var g Group
 		defer g.Release()
 		g.Prepare(asks)
-		_, err := g.Get(&asks[0])
-		require.NoError(t, err)
+		result.Of(g.Get(&asks[0]))(t)
 		return g.last.index != nil
 	}
 	i := 0
@@ -144,8 +141,7 @@ func TestAGroupReturnsToABlockAfterASliceOfAnother(t *testing.T) {
 	defer g.Release()
 	g.Prepare(asks)
 	for i, e := range order {
-		res, err := g.Get(&asks[i])
-		require.NoError(t, err)
+		res := result.Of(g.Get(&asks[i]))(t)
 		require.Equal(t, string(es[e].Value), string(res.Value))
 	}
 }
@@ -163,8 +159,7 @@ func TestAGroupReadsASharedBlockOnce(t *testing.T) {
 	g.Prepare(asks)
 	reads := 0
 	for i := range asks {
-		res, err := g.Get(&asks[i])
-		require.NoError(t, err)
+		res := result.Of(g.Get(&asks[i]))(t)
 		require.Equal(t, string(es[3*i].Value), string(res.Value))
 		if res.BlockFromDisk {
 			reads++

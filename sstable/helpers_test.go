@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -156,8 +157,7 @@ func buildTable(t testing.TB, o WriterOptions, es entries) []byte {
 	var file bytes.Buffer
 	w := NewWriter(&file, o)
 	addAll(t, w, es)
-	p, err := w.Finish()
-	require.NoError(t, err)
+	p := result.Of(w.Finish())(t)
 	require.Equal(t, uint64(len(es)), p.Entries)
 	require.Equal(t, uint64(file.Len()), w.Size())
 	require.Equal(t, w.Size(), w.EstimatedSize())
@@ -182,8 +182,7 @@ func openFile(t testing.TB, f *memFile, o ReaderOptions) (*Reader, *memFile) {
 	if o.Name == "" {
 		o.Name = "000007.ldb"
 	}
-	r, err := Open(f, o)
-	require.NoError(t, err)
+	r := result.Of(Open(f, o))(t)
 	t.Cleanup(func() {
 		require.NoError(t, r.Close())
 		require.Equal(t, 1, f.closed, "the file must be closed once when the table is")
@@ -194,8 +193,7 @@ func openFile(t testing.TB, f *memFile, o ReaderOptions) (*Reader, *memFile) {
 // newIter returns an iterator over a table.
 func newIter(t testing.TB, r *Reader, o IterOptions) *Iter {
 	t.Helper()
-	it, err := r.NewIter(o)
-	require.NoError(t, err)
+	it := result.Of(r.NewIter(o))(t)
 	return it
 }
 
@@ -215,8 +213,7 @@ func addAll(t testing.TB, w *Writer, es entries) {
 // finish ends a new table.
 func finish(t testing.TB, w *Writer) {
 	t.Helper()
-	_, err := w.Finish()
-	require.NoError(t, err)
+	result.Of(w.Finish())(t)
 }
 
 // tableByHand returns a table of the data blocks that fill writes and lists in the index. It has these filters, if any,
@@ -227,9 +224,7 @@ func tableByHand(t testing.TB, o WriterOptions, fill func(w *Writer), filters ..
 	w := NewWriter(&file, o)
 	fill(w)
 	if filters == nil {
-		var err error
-		filters, err = w.filterBlocks()
-		require.NoError(t, err)
+		filters = result.Of(w.filterBlocks())(t)
 	}
 	require.NoError(t, w.finishTail(filters))
 	return file.Bytes()
@@ -238,8 +233,7 @@ func tableByHand(t testing.TB, o WriterOptions, fill func(w *Writer), filters ..
 // listBlock writes a data block and lists it in the index.
 func listBlock(t testing.TB, w *Writer, block []byte, kind Compression, separator []byte) {
 	t.Helper()
-	h, err := w.writeBlock(block, kind)
-	require.NoError(t, err)
+	h := result.Of(w.writeBlock(block, kind))(t)
 	w.index.add(separator, h.Append(nil))
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -20,8 +20,7 @@ func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []hand
 	return tableByHand(t, WriterOptions{Filter: bloom}, func(w *Writer) {
 		var blocks []handle
 		for _, e := range es {
-			h, err := w.writeBlock(buildBlock(16, entries{e}), kind)
-			require.NoError(t, err)
+			h := result.Of(w.writeBlock(buildBlock(16, entries{e}), kind))(t)
 			blocks = append(blocks, h)
 			w.addToFilters(base.UserKey(e.Key))
 		}
@@ -64,8 +63,7 @@ func TestAnIndexMustListEachByteOnce(t *testing.T) {
 			_, err := r.NewIter(IterOptions{})
 			require.ErrorIs(t, err, base.ErrCorruption)
 			require.ErrorContains(t, err, "index block")
-			_, err = get(r, string(base.UserKey(es[0].Key)), base.MaxSeq)
-			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorIs(t, result.Err(get(r, string(base.UserKey(es[0].Key)), base.MaxSeq)), base.ErrCorruption)
 		})
 	}
 	t.Run("a block of 63 MiB a thousand times", func(t *testing.T) {
@@ -73,8 +71,7 @@ func TestAnIndexMustListEachByteOnce(t *testing.T) {
 		data := laidOut(t, bomb, Zstd, func(b []handle) []handle { return repeated(b[0], 1000) })
 		require.Less(t, len(data), 64<<10)
 		r, _ := openTable(t, data, ReaderOptions{})
-		_, err := r.NewIter(IterOptions{})
-		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorIs(t, result.Err(r.NewIter(IterOptions{})), base.ErrCorruption)
 	})
 	t.Run("in order, with bytes between", func(t *testing.T) {
 		r, _ := openTable(t, laidOut(t, es, NoCompression, listed(0, 2)), ReaderOptions{})
@@ -96,8 +93,7 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 	es := plainEntries(3, 20)
 	sound := laidOut(t, es, NoCompression, func(b []handle) []handle { return b })
 	r, _ := openTable(t, sound, ReaderOptions{Policies: []filter.Policy{bloom}})
-	m, err := r.readMetaindex()
-	require.NoError(t, err)
+	m := result.Of(r.readMetaindex())(t)
 	others := map[string]handle{
 		"the filter": m.filters[bloom.Name()], "the properties": r.meta.properties, "the metaindex": r.foot.Metaindex,
 		"from the filter to the properties": {Offset: m.filters[bloom.Name()].Offset, Size: r.meta.properties.End() - m.filters[bloom.Name()].Offset - blockTrailerLen},
@@ -106,8 +102,8 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := laidOut(t, es, NoCompression, func(b []handle) []handle { return append(b, h) })
 			r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
-			require.ErrorContains(t, try.To(r.LoadIndex()).Err, "its data blocks end at offset")
-			require.ErrorIs(t, try.To(r.LoadIndex()).Err, base.ErrCorruption)
+			require.ErrorContains(t, result.Err(r.LoadIndex()), "its data blocks end at offset")
+			require.ErrorIs(t, result.Err(r.LoadIndex()), base.ErrCorruption)
 		})
 	}
 	t.Run("a footer whose index is the first data block's place", func(t *testing.T) {
@@ -116,7 +112,7 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 		stored := sound[r.foot.Index.Offset:r.foot.Index.End()]
 		copy(data, stored)
 		r, _ := openTable(t, data, ReaderOptions{})
-		require.ErrorContains(t, try.To(r.LoadIndex()).Err, "its data blocks end at offset")
+		require.ErrorContains(t, result.Err(r.LoadIndex()), "its data blocks end at offset")
 	})
 }
 
@@ -138,8 +134,7 @@ func TestMetaindexNamesAreBounded(t *testing.T) {
 				raw = append(raw, value...)
 			}
 			raw = util.AppendFixed32(util.AppendFixed32(raw, 0), 1)
-			_, err := decodeMetaindex(raw)
-			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, result.Err(decodeMetaindex(raw)), c.want)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // requirePlainAgrees checks that the general walk decodes an index block as ix, nil if it is not sound.
@@ -39,8 +40,7 @@ func TestThePlainIndexDecoderAgreesWithTheGeneralWalk(t *testing.T) {
 			offset = h.End()
 		}
 		data := append([]byte(nil), w.finish()...)
-		b, err := newBlock(data, indexPart)
-		require.NoError(t, err)
+		b := result.Of(newBlock(data, indexPart))(t)
 		plain := decodePlain(&b, base.Bytewise, 1<<20)
 		require.True(t, plain != nil || interval > 1 && len(es) > 1, "a plain index of %d entries", len(es))
 		if plain != nil {
@@ -69,10 +69,8 @@ func TestThePlainIndexDecoderRejectsSeparatorsThatDescend(t *testing.T) {
 		for j, k := range keys {
 			w.add(k, handle{Offset: uint64(10 * j), Size: 5}.Append(nil))
 		}
-		b, err := newBlock(w.finish(), indexPart)
-		require.NoError(t, err)
+		b := result.Of(newBlock(w.finish(), indexPart))(t)
 		require.Nil(t, decodePlain(&b, base.Bytewise, 1<<20), fmt.Sprint("case ", i))
-		_, err = decodeAnyEntries(&b, base.Bytewise, 1<<20)
-		require.Error(t, err)
+		require.Error(t, result.Err(decodeAnyEntries(&b, base.Bytewise, 1<<20)))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // entriesOfAllSizes returns entries with values of 1 byte to 2 MiB, many of which are alone in their blocks.
@@ -78,7 +78,7 @@ func TestAWalkOverKeysReadsNoLargeValue(t *testing.T) {
 		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("key%05d", i), 1, base.KindSet), Value: make([]byte, 16<<10)})
 	}
 	r, f := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
-	try.To(r.LoadIndex()).Or(t)
+	result.Of(r.LoadIndex())(t)
 	f.takeReads()
 	var stats IterStats
 	it := newIter(t, r, IterOptions{KeysOnly: true, Stats: &stats})
@@ -101,7 +101,7 @@ func TestAWalkOverKeysReadsNoLargeValue(t *testing.T) {
 func TestLookupsOfKeysReadNoLargeValue(t *testing.T) {
 	es := entriesOfAllSizes()
 	r, f := openTable(t, buildTable(t, WriterOptions{Filter: bloom}, es), ReaderOptions{Policies: []filter.Policy{bloom}})
-	try.To(r.LoadIndex()).Or(t)
+	result.Of(r.LoadIndex())(t)
 	withoutReads := 0
 	for i := range 400 {
 		for _, seq := range []uint64{base.MaxSeq, uint64(1000 - i), uint64(1000 - i - 1), 1} {
@@ -109,11 +109,9 @@ func TestLookupsOfKeysReadNoLargeValue(t *testing.T) {
 			key.KeyOnly = true
 			whole.Init(fmt.Appendf(nil, "key%05d", i), seq)
 			key.Init(whole.userKey, seq)
-			want, err := r.Get(&whole)
-			require.NoError(t, err)
+			want := result.Of(r.Get(&whole))(t)
 			f.takeReads()
-			got, err := r.Get(&key)
-			require.NoError(t, err)
+			got := result.Of(r.Get(&key))(t)
 			require.Equal(t, want.Found, got.Found)
 			require.Equal(t, want.Trailer, got.Trailer)
 			if reads := f.takeReads(); got.Found && len(reads) == 0 {
@@ -133,8 +131,7 @@ func TestCopiedBlocksStayLone(t *testing.T) {
 	es := entriesOfAllSizes()
 	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
 	_, alone := withoutLone(t, r, es)
-	data, err := copied(r, WriterOptions{Filter: bloom})
-	require.NoError(t, err)
+	data := result.Of(copied(r, WriterOptions{Filter: bloom}))(t)
 	c, _ := openTable(t, data, ReaderOptions{})
 	_, still := withoutLone(t, c, es)
 	require.Equal(t, alone, still)
@@ -171,11 +168,9 @@ func TestAWrongMarkOfALoneBlockIsFound(t *testing.T) {
 		for _, e := range es {
 			checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
 		}
-		_, err := lookupFault(t, r)
-		require.ErrorContains(t, err, wrongAlone)
+		require.ErrorContains(t, result.Err(lookupFault(t, r)), wrongAlone)
 		require.ErrorContains(t, NewWriter(io.Discard, WriterOptions{}).CopyBlocks(r, nil), wrongAlone)
-		rep, err := Salvage(&memFile{data: data}, ReaderOptions{}, func(_, _ []byte) error { return nil })
-		require.NoError(t, err)
+		rep := result.Of(Salvage(&memFile{data: data}, ReaderOptions{}, func(_, _ []byte) error { return nil }))(t)
 		require.ErrorContains(t, rep.Err, wrongAlone)
 	}
 	r, _ := openTable(t, tableWithMark(t, nil, 1), ReaderOptions{})
@@ -193,8 +188,7 @@ func TestAKeyOfANewerKindIsNotTakenFromTheIndex(t *testing.T) {
 		for _, keyOnly := range []bool{false, true} {
 			lk := Lookup{KeyOnly: keyOnly}
 			lk.Init([]byte("key"), base.MaxSeq)
-			_, err := r.Get(&lk)
-			require.ErrorIs(t, err, wants)
+			require.ErrorIs(t, result.Err(r.Get(&lk)), wants)
 			it := newIter(t, r, IterOptions{KeysOnly: keyOnly})
 			require.False(t, it.First())
 			require.ErrorIs(t, it.Close(), wants)

@@ -9,16 +9,15 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // withMetaindex returns the table with the keys of its metaindex renamed, and the keys.
 func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (table []byte, keys []string) {
 	t.Helper()
 	r, _ := openTable(t, data, ReaderOptions{})
-	old, err := r.readBlock(r.foot.Metaindex, "metaindex block")
-	require.NoError(t, err)
-	b, err := newBlock(old, "metaindex block")
-	require.NoError(t, err)
+	old := result.Of(r.readBlock(r.foot.Metaindex, "metaindex block"))(t)
+	b := result.Of(newBlock(old, "metaindex block"))(t)
 	meta := metaEntries{}
 	require.NoError(t, b.eachEntry("metaindex block", func(key, value []byte) error {
 		keys = append(keys, string(key))
@@ -28,8 +27,7 @@ func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (t
 	table = append(table, data[:r.foot.Metaindex.Offset]...)
 	var foot footer
 	table, foot.Metaindex = appendStored(table, meta.block(), NoCompression)
-	index, err := r.readBlock(r.foot.Index, indexPart)
-	require.NoError(t, err)
+	index := result.Of(r.readBlock(r.foot.Index, indexPart))(t)
 	table, foot.Index = appendStored(table, index, NoCompression)
 	return foot.Append(table), keys
 }
@@ -64,8 +62,7 @@ func TestAllMetaindexNamesBeginLikeFilters(t *testing.T) {
 			p, ok := r.Properties()
 			require.True(t, ok)
 			require.EqualValues(t, len(es), p.Entries)
-			set, err := r.AllFilters()
-			require.NoError(t, err)
+			set := result.Of(r.AllFilters())(t)
 			require.Equal(t, 2, set.Listed())
 			require.True(t, set.HasRanges([]rangefilter.Policy{ofTen}))
 		})

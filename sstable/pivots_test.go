@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // For counters and for keys whose first bytes differ, nearly all lookups begin where the
@@ -25,8 +26,7 @@ func TestPivotsServeNearlyAllLookups(t *testing.T) {
 				for i := range n {
 					es = append(es, itertest.Entry{Key: ikey(key(i), 1, base.KindSet), Value: make([]byte, 100)})
 				}
-				b, err := newBlock(buildBlock(16, es), dataPart)
-				require.NoError(t, err)
+				b := result.Of(newBlock(buildBlock(16, es), dataPart))(t)
 				var pv pivots
 				pv.make(&b)
 				guided := 0
@@ -68,8 +68,7 @@ func TestBlocksThatPivotsCannotDescribe(t *testing.T) {
 		"more than 64 KiB":      buildBlock(16, large),
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := newBlock(data, dataPart)
-			require.NoError(t, err)
+			b := result.Of(newBlock(data, dataPart))(t)
 			var pv pivots
 			pv.make(&b)
 			require.EqualValues(t, uint64(pivotsMade), pv.shape.Load())
@@ -85,11 +84,9 @@ func TestPivotsAreNotUsedForOtherTargets(t *testing.T) {
 	for i := range 64 {
 		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("prefix%04d", i), 1, base.KindSet), Value: make([]byte, 100)})
 	}
-	b, err := newBlock(buildBlock(16, es), dataPart)
-	require.NoError(t, err)
+	b := result.Of(newBlock(buildBlock(16, es), dataPart))(t)
 	for _, user := range []string{"", "p", "prefix", "prefiw9999", "prefiy0000", "prefixx", "prefix0063x", "zzzzzzzzzz"} {
-		_, err := blockAnswers(t, &b, []byte(user), base.MakeTrailer(base.MaxSeq, base.KindSeek))
-		require.NoError(t, err)
+		result.Of(blockAnswers(t, &b, []byte(user), base.MakeTrailer(base.MaxSeq, base.KindSeek)))(t)
 	}
 }
 
@@ -105,14 +102,12 @@ func TestPivotsLeaveOutNoBitOfATarget(t *testing.T) {
 		for i := range uint64(2 + rnd.IntN(62)) {
 			es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, number(first>>1+i*step), 1, base.KindSet)})
 		}
-		b, err := newBlock(buildBlock(16, es), dataPart)
-		require.NoError(t, err)
+		b := result.Of(newBlock(buildBlock(16, es), dataPart))(t)
 		var pv pivots
 		pv.make(&b)
 		for bit := range 64 {
 			target := number((first>>1 + rnd.Uint64N(64)*step) ^ 1<<bit)[:9-rnd.IntN(2)*rnd.IntN(9)]
-			_, err := blockAnswers(t, &b, target, base.MakeTrailer(base.MaxSeq, base.KindSeek))
-			require.NoError(t, err)
+			result.Of(blockAnswers(t, &b, target, base.MakeTrailer(base.MaxSeq, base.KindSeek)))(t)
 			if s, ok := pv.find(&b, target); ok && s.holds(&b, target) {
 				decided++
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 var (
@@ -18,8 +19,7 @@ var (
 // rangeHandles returns the handles of range filters in the metaindex.
 func rangeHandles(t testing.TB, data []byte) map[string]handle {
 	r, _ := openTable(t, data, ReaderOptions{})
-	m, err := r.readMetaindex()
-	require.NoError(t, err)
+	m := result.Of(r.readMetaindex())(t)
 	return m.ranges
 }
 
@@ -45,8 +45,7 @@ func TestATableHasARangeFilterOfEachPolicy(t *testing.T) {
 	all := r.RangeFilters()
 	require.Equal(t, []string{ofTen.Name(), ofEight.Name()}, []string{all[0].Policy, all[1].Policy}, "but their names are")
 	require.Equal(t, ErrRangeUnknown, all[0].Err)
-	_, err := r.AllFilters()
-	require.NoError(t, err)
+	result.Of(r.AllFilters())(t)
 }
 
 func TestRangeMayMatchUsesAllKnownRangeFilters(t *testing.T) {
@@ -130,8 +129,7 @@ func TestARangeFilterOfALaterVersionIsIgnored(t *testing.T) {
 	require.True(t, may)
 	require.False(t, consulted)
 	require.Error(t, r.RangeFilters()[0].Err)
-	_, err := r.AllFilters()
-	require.NoError(t, err, "an unknown version is not damage")
+	require.NoError(t, result.Err(r.AllFilters()), "an unknown version is not damage")
 }
 
 // A range filter was checked only if ReaderOptions had its policy.
@@ -139,8 +137,7 @@ func TestSalvageFindsARangeFilterThatDeniesAKey(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{liar{ofTen}}}, plainEntries(50, 50))
 	for _, policies := range [][]rangefilter.Policy{{ofTen}, nil} {
 		r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
-		set, err := r.FiltersToCheck(nil)
-		require.NoError(t, err)
+		set := result.Of(r.FiltersToCheck(nil))(t)
 		name, denied := set.Denies([]byte("key00000002"), 0)
 		require.True(t, denied)
 		require.Equal(t, ofTen.Name(), name)
@@ -179,8 +176,7 @@ func TestSalvageReadsABoundedNumberOfRangeFilters(t *testing.T) {
 			require.ErrorIs(t, err, base.ErrCorruption)
 			require.ErrorContains(t, err, "want at most 4")
 			require.ErrorIs(t, rep.Err, base.ErrCorruption)
-			_, err = r.AllFilters()
-			require.NoError(t, err, "the configured policies are few")
+			require.NoError(t, result.Err(r.AllFilters()), "the configured policies are few")
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func openBare(t *testing.T, es entries) (*Reader, *memFile) {
 	f := &memFile{data: buildTable(t, WriterOptions{Filter: bloom}, es)}
-	r, err := Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
-	require.NoError(t, err)
+	r := result.Of(Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()}))(t)
 	return r, f
 }
 
@@ -28,10 +28,8 @@ func TestAClosedReaderReadsOnlyFromMemory(t *testing.T) {
 
 	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
 	checkGet(t, r, base.Bytewise, es, []byte("absent"), base.MaxSeq)
-	_, err := get(r, string(base.UserKey(es[999].Key)), base.MaxSeq)
-	require.ErrorIs(t, err, ErrReaderClosed)
-	_, err = r.NewIter(IterOptions{})
-	require.ErrorIs(t, err, ErrReaderClosed)
+	require.ErrorIs(t, result.Err(get(r, string(base.UserKey(es[999].Key)), base.MaxSeq)), ErrReaderClosed)
+	require.ErrorIs(t, result.Err(r.NewIter(IterOptions{})), ErrReaderClosed)
 	require.False(t, r.Ref())
 	_, ok := r.Properties()
 	require.True(t, ok, "Open read the properties")
@@ -39,16 +37,13 @@ func TestAClosedReaderReadsOnlyFromMemory(t *testing.T) {
 	unread, f := openBare(t, es)
 	require.NoError(t, unread.Close())
 	require.Equal(t, 1, f.closed)
-	_, err = get(unread, string(base.UserKey(es[0].Key)), base.MaxSeq)
-	require.ErrorIs(t, err, ErrReaderClosed)
-	_, err = unread.ApproximateOffset(es[0].Key)
-	require.NoError(t, err, "Open read the index")
+	require.ErrorIs(t, result.Err(get(unread, string(base.UserKey(es[0].Key)), base.MaxSeq)), ErrReaderClosed)
+	require.NoError(t, result.Err(unread.ApproximateOffset(es[0].Key)), "Open read the index")
 
 	f = &memFile{data: f.data, inPieces: true}
-	unread, err = Open(f, ReaderOptions{})
-	require.NoError(t, err)
+	unread = result.Of(Open(f, ReaderOptions{}))(t)
 	require.NoError(t, unread.Close())
-	_, err = unread.ApproximateOffset(es[0].Key)
+	_, err := unread.ApproximateOffset(es[0].Key)
 	require.ErrorIs(t, err, ErrReaderClosed, "Open did not read the index")
 	_, ok = unread.Properties()
 	require.False(t, ok)
@@ -74,8 +69,7 @@ func TestCloseFileLeavesReferencesOnlyWhatIsInMemory(t *testing.T) {
 	require.Equal(t, base.ErrClosed, it.Err())
 	_, err = get(r, string(base.UserKey(es[999].Key)), base.MaxSeq)
 	require.Equal(t, base.ErrClosed, err)
-	ownBuffers, err := r.NewIter(IterOptions{NoFillCache: true})
-	require.NoError(t, err)
+	ownBuffers := result.Of(r.NewIter(IterOptions{NoFillCache: true}))(t)
 	require.False(t, ownBuffers.Last())
 	require.Equal(t, base.ErrClosed, ownBuffers.Err())
 	_, _ = it.Close(), ownBuffers.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -26,8 +27,7 @@ func dataEnd(t *testing.T, data []byte) uint64 {
 }
 
 func indexRange(t *testing.T, data []byte) (start, end uint64) {
-	foot, err := codec.DecodeFooter(data[len(data)-footerLen:], uint64(len(data)))
-	require.NoError(t, err)
+	foot := result.Of(codec.DecodeFooter(data[len(data)-footerLen:], uint64(len(data))))(t)
 	return foot.Index.Offset, foot.Index.End()
 }
 
@@ -63,8 +63,7 @@ func TestNegativeFilterReadsNothing(t *testing.T) {
 		require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: "test.Const"}, r.FilterStatus())
 		f.takeReads()
 		for _, e := range es[:min(n, 50)] {
-			res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
-			require.NoError(t, err)
+			res := result.Of(get(r, string(base.UserKey(e.Key)), base.MaxSeq))(t)
 			require.Equal(t, Result{Filter: FilterNegative}, res)
 		}
 		require.Empty(t, f.takeReads(), "%d entries", n)
@@ -85,8 +84,7 @@ func TestPassedFilterReadsOneDataBlock(t *testing.T) {
 				verdict = FilterNone
 			}
 
-			res, err := get(r, user, base.MaxSeq)
-			require.NoError(t, err)
+			res := result.Of(get(r, user, base.MaxSeq))(t)
 			require.True(t, res.Found)
 			require.Equal(t, es[2500].Value, res.Value)
 			require.True(t, res.IndexRead)
@@ -99,16 +97,14 @@ func TestPassedFilterReadsOneDataBlock(t *testing.T) {
 			require.Less(t, reads[1].offset, end)
 			require.Equal(t, uint64(res.BytesRead), reads[0].size+reads[1].size)
 
-			res, err = get(r, user, base.MaxSeq)
-			require.NoError(t, err)
+			res = result.Of(get(r, user, base.MaxSeq))(t)
 			require.True(t, res.Found)
 			require.True(t, res.BlockFromCache)
 			require.False(t, res.IndexRead || res.BlockFromDisk)
 			require.Zero(t, res.BytesRead)
 			require.Empty(t, f.takeReads())
 
-			res, err = get(r, string(base.UserKey(es[100].Key)), base.MaxSeq)
-			require.NoError(t, err)
+			res = result.Of(get(r, string(base.UserKey(es[100].Key)), base.MaxSeq))(t)
 			require.True(t, res.Found && res.BlockFromDisk && !res.IndexRead)
 			reads = f.takeReads()
 			require.Len(t, reads, 1)
@@ -128,8 +124,7 @@ func TestTheFilterIsProbedBeforeTheIndexIsRead(t *testing.T) {
 		ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
 	f = file
 	f.takeReads()
-	_, err := get(r, "key00000500", base.MaxSeq)
-	require.NoError(t, err)
+	result.Of(get(r, "key00000500", base.MaxSeq))(t)
 	require.Equal(t, 1, asked)
 }
 
@@ -142,8 +137,7 @@ func TestBloomReadsNoMoreBlocksThanItsFalsePositives(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	passed := 0
 	for range 20000 {
-		res, err := get(r, fmt.Sprintf("key%08x", rnd.Uint32()|1<<31), base.MaxSeq)
-		require.NoError(t, err)
+		res := result.Of(get(r, fmt.Sprintf("key%08x", rnd.Uint32()|1<<31), base.MaxSeq))(t)
 		require.False(t, res.Found)
 		if res.Filter == FilterPassed {
 			passed++
@@ -231,8 +225,7 @@ func TestPerBlockFiltersAreUsed(t *testing.T) {
 				user := fmt.Appendf(nil, "key%08d", i) // odd ones are absent
 				checkGet(t, r, base.Bytewise, es, user, base.MaxSeq)
 				f.takeReads()
-				res, err := get(r, string(user), base.MaxSeq)
-				require.NoError(t, err)
+				res := result.Of(get(r, string(user), base.MaxSeq))(t)
 				switch res.Filter {
 				case FilterNegative:
 					negative++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // refTable returns a table of n entries, of which each third refers to a value.
@@ -37,27 +38,22 @@ func TestTablesKnowWhatTheyReferTo(t *testing.T) {
 	file, want := refTable(t, 1000)
 	r, _ := openTable(t, file, ReaderOptions{})
 	require.True(t, r.HasRefs())
-	got, err := r.Refs()
-	require.NoError(t, err)
+	got := result.Of(r.Refs())(t)
 	require.Equal(t, want, got)
 
 	var lk Lookup
 	lk.Init([]byte("k000003"), 1000)
 	defer lk.Release()
-	res, err := r.Get(&lk)
-	require.NoError(t, err)
+	res := result.Of(r.Get(&lk))(t)
 	require.True(t, res.Found)
 	_, kind := base.SplitTrailer(res.Trailer)
 	require.Equal(t, base.KindRef, kind)
-	ref, err := base.DecodeValueRef(res.Value)
-	require.NoError(t, err)
+	ref := result.Of(base.DecodeValueRef(res.Value))(t)
 	require.Equal(t, base.ValueRef{ID: 307, Seq: 3, Len: 10_003}, ref)
 
-	data, err := copied(r, WriterOptions{})
-	require.NoError(t, err)
+	data := result.Of(copied(r, WriterOptions{}))(t)
 	r, _ = openTable(t, data, ReaderOptions{})
-	got, err = r.Refs()
-	require.NoError(t, err)
+	got = result.Of(r.Refs())(t)
 	require.Equal(t, want, got, "of the copy")
 
 	w := NewWriter(io.Discard, WriterOptions{})
@@ -69,8 +65,7 @@ func TestTablesWithoutReferencesSayNothingOfThem(t *testing.T) {
 	require.NotContains(t, string(data), "required")
 	r, _ := openTable(t, data, ReaderOptions{})
 	require.False(t, r.HasRefs())
-	sums, err := r.Refs()
-	require.NoError(t, err)
+	sums := result.Of(r.Refs())(t)
 	require.Nil(t, sums)
 }
 
@@ -81,8 +76,7 @@ func TestValueTablesHaveABlockForEachValue(t *testing.T) {
 		es = append(es, itertest.Entry{Key: ikey("key", uint64(100-i), base.KindSet), Value: bytes.Repeat([]byte{byte(i)}, n)})
 	}
 	r, _ := openTable(t, buildTable(t, WriterOptions{Values: true}, es), ReaderOptions{})
-	it, err := r.NewIter(IterOptions{KeysOnly: true})
-	require.NoError(t, err)
+	it := result.Of(r.NewIter(IterOptions{KeysOnly: true}))(t)
 	defer it.Close()
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
@@ -95,8 +89,7 @@ func TestValueTablesHaveABlockForEachValue(t *testing.T) {
 	require.Equal(t, len(es), n)
 	require.Zero(t, it.stats.BlocksFromDisk)
 	require.True(t, r.IsValueTable())
-	ids, err := r.IDs()
-	require.NoError(t, err)
+	ids := result.Of(r.IDs())(t)
 	require.Nil(t, ids, "as in tables of early builds, which have only the ID that is their number")
 	for i := range es {
 		checkGet(t, r, base.Bytewise, es, []byte("key"), uint64(100-i))
@@ -106,7 +99,6 @@ func TestValueTablesHaveABlockForEachValue(t *testing.T) {
 func TestValueTablesKnowTheirIDs(t *testing.T) {
 	want := []uint64{3, 4, 700, base.MaxFileNum}
 	r, _ := openTable(t, buildTable(t, WriterOptions{Values: true, IDs: want}, plainEntries(1, 10)), ReaderOptions{})
-	ids, err := r.IDs()
-	require.NoError(t, err)
+	ids := result.Of(r.IDs())(t)
 	require.Equal(t, want, ids)
 }

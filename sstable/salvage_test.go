@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func salvageAll(t testing.TB, data []byte, o ReaderOptions) (entries, SalvageReport) {
@@ -48,8 +49,7 @@ func withoutBlock(t testing.TB, r *Reader, i int) entries {
 		if j == i {
 			continue
 		}
-		b, err := r.readData(r.index.Load(), j)
-		require.NoError(t, err)
+		b := result.Of(r.readData(r.index.Load(), j))(t)
 		var it blockIter
 		it.init(r.cmp, b, dataPart)
 		for ok := it.First(); ok; ok = it.Next() {
@@ -170,8 +170,7 @@ func TestSalvageNeverReadsAnIndexAsData(t *testing.T) {
 		end := handles[len(handles)-1].End()
 		var w Writer
 		meta := blockWriter{interval: 1}
-		_, err := w.writeBlock(meta.finish(), NoCompression)
-		require.NoError(t, err)
+		result.Of(w.writeBlock(meta.finish(), NoCompression))(t)
 		foreign := append(append(bytes.Clone(data[:end]), w.out...), data[r.foot.Index.Offset:len(data)-footerLen]...)
 		got, _ = salvageAll(t, foreign, ReaderOptions{})
 		require.Equal(t, es, got)
@@ -192,8 +191,7 @@ func TestSalvageFindsFaultsThatMisleadLookups(t *testing.T) {
 		r, _ := openTable(t, data, ReaderOptions{})
 		m := make([]byte, r.foot.Metaindex.Size+blockTrailerLen)
 		require.NoError(t, r.readAt(m, r.foot.Metaindex.Offset, "metaindex"))
-		meta, err := decodeMetaindex(m[:r.foot.Metaindex.Size])
-		require.NoError(t, err)
+		meta := result.Of(decodeMetaindex(m[:r.foot.Metaindex.Size]))(t)
 		bad := bytes.Clone(data)
 		bad[meta.filters[bloom.Name()].Offset] ^= 1
 		got, rep := salvageAll(t, bad, ReaderOptions{Policies: []filter.Policy{bloom}})
@@ -300,8 +298,7 @@ func TestSalvageBoundsRebuiltKeys(t *testing.T) {
 		require.Less(t, w.Size(), uint64(100<<10))
 	})
 	n := 0
-	rep, err := Salvage(&memFile{data: file}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })
-	require.NoError(t, err)
+	rep := result.Of(Salvage(&memFile{data: file}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil }))(t)
 	require.Less(t, n, 300)
 	require.ErrorIs(t, rep.Err, base.ErrCorruption)
 }
@@ -336,8 +333,7 @@ func FuzzSalvage(f *testing.F) {
 		require.Equal(t, uint64(entries), rep.Entries)
 		if rep.Err == nil {
 			// A Reader reads the same entries from a sound table.
-			r, err := Open(&memFile{data: data}, ReaderOptions{})
-			require.NoError(t, err)
+			r := result.Of(Open(&memFile{data: data}, ReaderOptions{}))(t)
 			it := newIter(t, r, IterOptions{})
 			n := 0
 			for ok := it.First(); ok; ok = it.Next() {
@@ -353,8 +349,7 @@ func FuzzSalvage(f *testing.F) {
 func TestSalvageOfMalformedTablesWithGoodChecksums(t *testing.T) {
 	rnd := newRand(t)
 	data := buildTable(t, WriterOptions{Filter: filter.NewBloomPolicy(10), BlockSize: 200, BlockRestartInterval: 4}, plainEntries(60, 20))
-	forge, err := damage.NewForge(data)
-	require.NoError(t, err)
+	forge := result.Of(damage.NewForge(data))(t)
 	for range 1500 {
 		bad, changed := forge.Build(rnd, forge.Sites())
 		n := 0

@@ -15,13 +15,13 @@ import (
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 )
 
 // slicedBlock returns a block of the entries, whole and in slices.
 func slicedBlock(t testing.TB, interval int, es entries) (plain, sliced Block) {
-	plain, err := newBlock(buildBlock(interval, es), dataPart)
-	require.NoError(t, err)
+	plain = result.Of(newBlock(buildBlock(interval, es), dataPart))(t)
 	data, ok := appendSliced(nil, &plain, new(scratch))
 	require.True(t, ok)
 	return plain, fitted(data, slicedKind)
@@ -42,19 +42,16 @@ func TestSlicesAgreeWithTheirBlock(t *testing.T) {
 				for range 200 {
 					user, seq := randomUser(rnd, es), randomSeq(rnd)
 					lk.Init(user, seq)
-					want, err := plain.get(nil, base.Bytewise, user, lk.trailer)
-					require.NoError(t, err)
+					want := result.Of(plain.get(nil, base.Bytewise, user, lk.trailer))(t)
 					var got Result
-					done, err := r.getInSlices(&sliced, nil, 0, &lk, &got)
-					require.NoError(t, err)
+					done := result.Of(r.getInSlices(&sliced, nil, 0, &lk, &got))(t)
 					require.Equal(t, want.atEnd, !done)
 					require.Equal(t, want.ok, got.Found)
 					require.Equal(t, want.trailer, got.Trailer)
 					require.Equal(t, string(want.value), string(got.Value))
 				}
 				sc := lk.takeScratch()
-				whole, err := sc.decompress(&sliced)
-				require.NoError(t, err)
+				whole := result.Of(sc.decompress(&sliced))(t)
 				require.Equal(t, plain.data, whole.data, "the block is the same, byte by byte")
 				lk.Release()
 			}
@@ -145,8 +142,7 @@ func TestBlocksThatCannotBeSlicedAreLeftWhole(t *testing.T) {
 		{"a restart point whose lengths reach too far", func() []byte { b := bytes.Clone(good); b[p+1] = 0xff; b[p+2] = 0xff; return b }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, err := newBlock(tc.bytes(), dataPart)
-			require.NoError(t, err)
+			b := result.Of(newBlock(tc.bytes(), dataPart))(t)
 			_, ok := appendSliced(nil, &b, new(scratch))
 			require.False(t, ok)
 		})

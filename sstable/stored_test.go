@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // valueTable returns a value table that is compressed as kind, and its entries.
@@ -111,7 +111,7 @@ func TestOnlyWholeValuesAreMoved(t *testing.T) {
 	require.ErrorContains(t, w.AddStored(ikey("k", 1, base.KindDelete), make([]byte, 50), 0), "the internal key of a value")
 
 	r, _ = openTable(t, file, ReaderOptions{})
-	try.To(r.LoadIndex()).Or(t)
+	result.Of(r.LoadIndex())(t)
 	r.CloseFile()
 	lk.Init([]byte("key5"), 8)
 	_, _, err = r.StoredValue(&lk, Snappy, n)
@@ -127,8 +127,7 @@ func TestIteratorsGetNoLargeMemoryOfLookups(t *testing.T) {
 		for range 50 {
 			var lk Lookup
 			lk.Init([]byte("a"), 9)
-			_, err := large.Get(&lk)
-			require.NoError(t, err)
+			result.Of(large.Get(&lk))(t)
 			lk.Release()
 			it := newIter(t, r, IterOptions{NoFillCache: true})
 			require.True(t, it.First())
@@ -150,8 +149,7 @@ func TestScansOfValuesFillACacheWithRoom(t *testing.T) {
 		for _, e := range es[:12] {
 			seq, _ := base.SplitTrailer(base.Trailer(e.Key))
 			lk.Init(base.UserKey(e.Key), seq)
-			res, err := r.Get(&lk)
-			require.NoError(t, err)
+			res := result.Of(r.Get(&lk))(t)
 			require.Equal(t, e.Value, append([]byte{}, res.Value...))
 		}
 		if m := c.Metrics(); size > 1<<20 {

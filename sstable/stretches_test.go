@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func TestStretchesDivideATableByKeys(t *testing.T) {
@@ -49,7 +49,7 @@ func TestStretchesDivideATableByKeys(t *testing.T) {
 func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 	es := plainEntries(1000, 20)
 	r, f := openTable(t, buildTable(t, WriterOptions{BlockSize: 256}, es), ReaderOptions{})
-	try.To(r.LoadIndex()).Or(t)
+	result.Of(r.LoadIndex())(t)
 	for _, i := range []int{0, 1, 500, 999} {
 		lower := base.UserKey(es[i].Key)
 		it := newIter(t, r, IterOptions{Lower: lower})

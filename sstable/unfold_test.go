@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
 )
@@ -95,8 +96,7 @@ func TestKeysThatShareALongKeyAreBounded(t *testing.T) {
 		require.Less(t, len(data), 256<<10)
 		for name, walk := range walks {
 			t.Run(cmp.Name+"/"+name, func(t *testing.T) {
-				r, err := Open(&memFile{data: data}, ReaderOptions{Comparer: cmp, Name: "000009.ldb"})
-				require.NoError(t, err)
+				r := result.Of(Open(&memFile{data: data}, ReaderOptions{Comparer: cmp, Name: "000009.ldb"}))(t)
 				defer r.Close()
 				keys, err := walk(t, r, last)
 				require.Empty(t, explainsItself(err), "%v", err)
@@ -115,8 +115,7 @@ func TestKeysThatShareALongKeyAreBounded(t *testing.T) {
 			require.LessOrEqual(t, keys, most)
 		})
 		t.Run(cmp.Name+"/Get", func(t *testing.T) {
-			r, err := Open(&memFile{data: data}, ReaderOptions{Comparer: cmp, Name: "000009.ldb"})
-			require.NoError(t, err)
+			r := result.Of(Open(&memFile{data: data}, ReaderOptions{Comparer: cmp, Name: "000009.ldb"}))(t)
 			defer r.Close()
 			res, err := get(r, string(base.UserKey(last)), base.MaxSeq)
 			if cmp == base.Bytewise { // it compares no shared byte twice
@@ -184,8 +183,7 @@ func TestKeysOfMoreThan64MiBAreWrittenAndRead(t *testing.T) {
 	long := base.AppendInternalKey(nil, make([]byte, 64<<20), 1, base.KindSet)
 	long[0] = 'b'
 	data := buildTable(t, WriterOptions{BlockRestartInterval: 2}, entries{{Key: short}, {Key: long}})
-	r, err := Open(&memFile{data: data}, ReaderOptions{})
-	require.NoError(t, err)
+	r := result.Of(Open(&memFile{data: data}, ReaderOptions{}))(t)
 	defer r.Close()
 	it := newIter(t, r, IterOptions{})
 	require.True(t, it.First() && it.Next())

@@ -12,13 +12,13 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // hexFile reads annotated hex: bytes in hexadecimal and, after # or | on each line, their meaning.
 func hexFile(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	require.NoError(t, err)
+	text := result.Of(os.ReadFile("testdata/" + name))(t)
 	var all []byte
 	for line := range strings.Lines(string(text)) {
 		digits, _, _ := strings.Cut(strings.ReplaceAll(line, "|", "#"), "#")
@@ -45,8 +45,7 @@ func TestBlockVectorDecodesAndEncodesBack(t *testing.T) {
 	}
 	stored := hexFile(t, "block.hex")
 
-	block, err := newBlock(decodeStored(t, stored), dataPart)
-	require.NoError(t, err)
+	block := result.Of(newBlock(decodeStored(t, stored), dataPart))(t)
 	var got entries
 	require.NoError(t, block.eachEntry(dataPart, func(key, value []byte) error {
 		got = append(got, entries{{Key: bytes.Clone(key), Value: bytes.Clone(value)}}...)
@@ -105,18 +104,15 @@ func TestTheWriterWritesTheTailVectors(t *testing.T) {
 // tailOf decodes the footer and the metaindex of a table.
 func tailOf(t *testing.T, file []byte) (foot footer, m metaindex) {
 	t.Helper()
-	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
-	require.NoError(t, err)
-	m, err = decodeMetaindex(decodeStored(t, file[foot.Metaindex.Offset:foot.Metaindex.End()]))
-	require.NoError(t, err)
+	foot = result.Of(codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file))))(t)
+	m = result.Of(decodeMetaindex(decodeStored(t, file[foot.Metaindex.Offset:foot.Metaindex.End()])))(t)
 	return foot, m
 }
 
 // requireDogDenied requires that a filter block of the insects and the cat passes them and no dog.
 func requireDogDenied(t *testing.T, file string, p filter.Policy) {
 	t.Helper()
-	f, err := newFilterBlock(decodeStored(t, hexFile(t, file)), p, 0, 10057)
-	require.NoError(t, err)
+	f := result.Of(newFilterBlock(decodeStored(t, hexFile(t, file)), p, 0, 10057))(t)
 	require.True(t, f.whole && f.understood())
 	for _, user := range []string{"ant", "bee", "cat", "dog"} {
 		var lk Lookup
@@ -127,15 +123,13 @@ func requireDogDenied(t *testing.T, file string, p filter.Policy) {
 
 func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
 	raw := hexFile(t, "footer.hex")
-	got, err := codec.DecodeFooter(raw, 15537)
-	require.NoError(t, err)
+	got := result.Of(codec.DecodeFooter(raw, 15537))(t)
 	require.Equal(t, footer{Metaindex: handle{Offset: 15318, Size: 94}, Index: handle{Offset: 15417, Size: 67}}, got)
 	require.Equal(t, raw, got.Append(nil))
 }
 
 func TestMetaindexVectorDecodes(t *testing.T) {
-	got, err := decodeMetaindex(decodeStored(t, hexFile(t, "metaindex.hex")))
-	require.NoError(t, err)
+	got := result.Of(decodeMetaindex(decodeStored(t, hexFile(t, "metaindex.hex"))))(t)
 	require.Equal(t, map[string]handle{"leveldb.BuiltinBloomFilter2": {Offset: 15084, Size: 18}}, got.filters)
 	require.Equal(t, handle{Offset: 15107, Size: 206}, got.properties)
 	require.True(t, got.knowsLast)
@@ -148,8 +142,7 @@ func TestMetaindexVectorDecodes(t *testing.T) {
 func TestFilterBlockVectorOfLevelDBDecodes(t *testing.T) {
 	offsets := map[string]uint64{"ant": 0, "bee": 5028, "cat": 10056}
 
-	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
-	require.NoError(t, err)
+	f := result.Of(newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057))(t)
 	require.False(t, f.whole)
 	for user, home := range offsets {
 		var lk Lookup

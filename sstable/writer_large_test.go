@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // mixed returns n bytes that Snappy and Zstandard shrink by about the given share.
@@ -68,13 +69,11 @@ func TestATableWithLargeEntriesIsReadBack(t *testing.T) {
 				require.True(t, ok)
 				require.EqualValues(t, len(es), p.Entries)
 				for _, i := range []int{0, 1, 100, 299, 300} {
-					res, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
-					require.NoError(t, err)
+					res := result.Of(get(r, string(base.UserKey(es[i].Key)), base.MaxSeq))(t)
 					require.True(t, res.Found)
 					require.True(t, bytes.Equal(es[i].Value, res.Value))
 				}
-				again, err := copied(r, o)
-				require.NoError(t, err)
+				again := result.Of(copied(r, o))(t)
 				require.True(t, bytes.Equal(data, again), "a copy of its blocks")
 			})
 		}
