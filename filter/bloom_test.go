@@ -68,63 +68,6 @@ func requireRuleNothingOut(t *testing.T, p interface {
 	}
 }
 
-// The next three are LevelDB's tests of its filter (util/bloom_test.cc).
-
-func TestAnEmptyFilterMatchesNothing(t *testing.T) {
-	p := NewBloomPolicy(10)
-	for _, filter := range [][]byte{nil, p.CreateFilter(nil, nil)} {
-		require.False(t, mayMatch(t, p, []byte("hello"), filter))
-		require.False(t, mayMatch(t, p, []byte("world"), filter))
-	}
-}
-
-func TestASmallFilterMatchesItsKeysOnly(t *testing.T) {
-	p := NewBloomPolicy(10)
-	filter := p.CreateFilter(nil, words("hello", "world"))
-	require.True(t, mayMatch(t, p, []byte("hello"), filter))
-	require.True(t, mayMatch(t, p, []byte("world"), filter))
-	require.False(t, mayMatch(t, p, []byte("x"), filter))
-	require.False(t, mayMatch(t, p, []byte("foo"), filter))
-}
-
-func TestVaryingLengthsStaySmallAndAccurate(t *testing.T) {
-	p := NewBloomPolicy(10)
-	mediocre, good := 0, 0
-	for n := 1; n <= 10000; n = nextLength(n) {
-		keys := le32Keys(0, n)
-		filter := p.CreateFilter(nil, keys)
-		require.LessOrEqual(t, len(filter), n*10/8+40, "size of a filter of %d keys", n)
-		for _, key := range keys {
-			if !mayMatch(t, p, key, filter) {
-				require.Fail(t, "an added key is denied", "%x of %d keys", key, n)
-			}
-		}
-		falsePositives := 0
-		for i := range 10000 {
-			if mayMatch(t, p, le32(1_000_000_000+i), filter) {
-				falsePositives++
-			}
-		}
-		require.LessOrEqual(t, falsePositives, 200, "more than 2 %% of 10000 at %d keys", n)
-		if falsePositives > 125 {
-			mediocre++
-		} else {
-			good++
-		}
-	}
-	t.Logf("%d good filters, %d above 1.25 %%", good, mediocre)
-	require.LessOrEqual(t, mediocre, good/5)
-}
-
-// nextLength steps through 1..10, 20..100, 200..1000, 2000..10000.
-func nextLength(n int) int {
-	step := 1
-	for step*10 <= n && step < 1000 {
-		step *= 10
-	}
-	return n + step
-}
-
 func TestLevelDBFilterByHand(t *testing.T) {
 	p := NewBloomPolicy(10)
 	require.Equal(t, uint64(0xf795964e), p.KeyHash([]byte("hello")))
@@ -137,23 +80,6 @@ func TestLevelDBFilterByHand(t *testing.T) {
 	want[8] = 6
 	require.Equal(t, []byte{0x11, 0x40, 0x00, 0x41, 0x44, 0x10, 0x40, 0x10, 0x06}, want[:])
 	require.Equal(t, want[:], p.CreateFilter(nil, words("hello", "world")))
-}
-
-func TestReadersUseTheFiltersOwnHashes(t *testing.T) {
-	keys := le32Keys(0, 200)
-	for made := 1; made <= 60; made++ {
-		filter := NewBloomPolicy(made).CreateFilter(nil, keys)
-		for _, reader := range []int{1, 10, 60} {
-			p := NewBloomPolicy(reader)
-			for _, key := range keys {
-				require.True(t, mayMatch(t, p, key, filter), "made with %d bits, read with %d", made, reader)
-			}
-			for i := range 200 {
-				absent := le32(1_000_000 + i)
-				require.Equal(t, mayMatch(t, BloomPolicy{}, absent, filter), mayMatch(t, p, absent, filter))
-			}
-		}
-	}
 }
 
 func TestMalformedBloomFilters(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/try"
 )
 
 // Mojang's kinds, which are read, never written.
@@ -30,18 +30,15 @@ const (
 func zlibStream(t testing.TB, b []byte) []byte {
 	var out bytes.Buffer
 	w := zlib.NewWriter(&out)
-	_, err := w.Write(b)
-	require.NoError(t, err)
+	try.To(w.Write(b)).Or(t)
 	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
 func deflateStream(t testing.TB, b []byte) []byte {
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.DefaultCompression)
-	require.NoError(t, err)
-	_, err = w.Write(b)
-	require.NoError(t, err)
+	w := try.To(flate.NewWriter(&out, flate.DefaultCompression)).Or(t)
+	try.To(w.Write(b)).Or(t)
 	require.NoError(t, w.Close())
 	return out.Bytes()
 }
@@ -49,8 +46,7 @@ func deflateStream(t testing.TB, b []byte) []byte {
 // deflateVectors are the stored forms of buildBlock(1, plainEntries(12, 20)) in
 // testdata/deflate_vectors.txt, by kind and name.
 func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
-	text, err := os.ReadFile("testdata/deflate_vectors.txt")
-	require.NoError(t, err)
+	text := try.To(os.ReadFile("testdata/deflate_vectors.txt")).Or(t)
 	vectors := map[Compression]map[string][]byte{zlibKind: {}, deflateKind: {}}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
@@ -58,8 +54,7 @@ func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
 			continue
 		}
 		require.Len(t, fields, 3)
-		raw, err := hex.DecodeString(fields[2])
-		require.NoError(t, err)
+		raw := try.To(hex.DecodeString(fields[2])).Or(t)
 		vectors[Compression(fields[0][0]-'0')][fields[1]] = raw
 	}
 	require.Len(t, vectors[zlibKind], 8)
@@ -73,14 +68,12 @@ func TestMinecraftBlocksAreRead(t *testing.T) {
 	for kind, vectors := range deflateVectors(t) {
 		for name, raw := range vectors {
 			t.Run(fmt.Sprintf("kind %d/%s", kind, name), func(t *testing.T) {
-				got, err := decompress(kind, raw, nil, dataPart)
-				require.NoError(t, err)
+				got := try.To(decompress(kind, raw, nil, dataPart)).Or(t)
 				require.Equal(t, want, got)
 				require.Less(t, cap(got), len(want)+len(want)/4+64, "a cache is charged only for the block's size")
 
 				room := make([]byte, 5, 2*len(want))
-				got, err = decompress(kind, raw, room, dataPart)
-				require.NoError(t, err)
+				got = try.To(decompress(kind, raw, room, dataPart)).Or(t)
 				require.Equal(t, want, got)
 				require.Same(t, &room[0], &got[0], "a buffer with room is used")
 
@@ -128,8 +121,7 @@ func TestKindTwoDependsOnTheFirstBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Zstd, kind)
 	for _, raw := range [][]byte{z, zlibStream(t, block)} {
-		got, err := decompress(2, raw, nil, dataPart)
-		require.NoError(t, err)
+		got := try.To(decompress(2, raw, nil, dataPart)).Or(t)
 		require.True(t, bytes.Equal(block, got))
 	}
 }
@@ -138,8 +130,7 @@ func TestTheBestCompressionOfDeflateIsWithinTheRatio(t *testing.T) {
 	block := make([]byte, 1<<20)
 	for kind, raw := range map[Compression][]byte{zlibKind: zlibStream(t, block), deflateKind: deflateStream(t, block)} {
 		require.Less(t, len(raw), len(block)/1000)
-		got, err := decompress(kind, raw, nil, dataPart)
-		require.NoError(t, err)
+		got := try.To(decompress(kind, raw, nil, dataPart)).Or(t)
 		require.Len(t, got, len(block))
 	}
 }
@@ -184,41 +175,5 @@ func TestReadOnlyCompressionsAreNotWritten(t *testing.T) {
 		require.NoError(t, w.Add(ikey("k", 1, base.KindSet), nil))
 		_, err := w.Finish()
 		require.ErrorContains(t, err, "cannot be written; want 0 (none), 1 (Snappy) or 2 (Zstandard)")
-	}
-}
-
-// recompressed returns one of our tables with every block except the filter stored as kind, as in a Minecraft world.
-func recompressed(t testing.TB, table []byte, kind Compression) []byte {
-	r, _ := openTable(t, table, ReaderOptions{})
-	ix, _, err := r.loadIndex()
-	require.NoError(t, err)
-	stream := deflateStream
-	if kind == zlibKind {
-		stream = zlibStream
-	}
-	var file []byte
-	put := func(block []byte) (h handle) {
-		file, h = appendStored(file, stream(t, block), kind)
-		return h
-	}
-	index := blockWriter{interval: 1}
-	for i := range ix.Len() {
-		data, err := r.readBlock(ix.Handle(i), dataPart)
-		require.NoError(t, err)
-		index.add(ix.Separator(i), put(data).Append(nil))
-	}
-	meta := blockWriter{interval: 1}
-	return footer{Metaindex: put(meta.finish()), Index: put(index.finish())}.Append(file)
-}
-
-func TestMinecraftTablesAreRead(t *testing.T) {
-	es := plainEntries(2000, 100)
-	ours := buildTable(t, WriterOptions{Filter: bloom}, es)
-	for _, kind := range []Compression{zlibKind, deflateKind} {
-		r, _ := openTable(t, recompressed(t, ours, kind), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
-		require.Equal(t, FilterMissing, r.FilterStatus().State)
-		for i := 0; i < 4001; i += 7 {
-			checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/try"
 )
 
 var (
@@ -19,8 +20,7 @@ var (
 // filterHandles returns the handles of filters in the metaindex.
 func filterHandles(t testing.TB, data []byte) map[string]handle {
 	r, _ := openTable(t, data, ReaderOptions{})
-	m, err := r.readMetaindex()
-	require.NoError(t, err)
+	m := try.To(r.readMetaindex()).Or(t)
 	return m.filters
 }
 
@@ -180,8 +180,7 @@ func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: unchecked(filter.Several(lines, constPolicy{}))}, es)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not use the wrong filter")
-	set, err := r.AllFilters()
-	require.NoError(t, err)
+	set := try.To(r.AllFilters()).Or(t)
 	name, denied := set.Denies(base.UserKey(es[0].Key), 0)
 	require.True(t, denied)
 	require.Equal(t, "test.Const", name)
@@ -189,41 +188,7 @@ func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	require.ErrorContains(t, rep.Err, `the filter "test.Const" denies a key`)
 
 	require.NoError(t, r.Close())
-	_, err = r.AllFilters()
-	require.ErrorIs(t, err, ErrReaderClosed)
-}
-
-func TestAKeyIsHashedOncePerKindOfFilter(t *testing.T) {
-	es := plainEntries(100, 50)
-	var byLines, byBloom int
-	policies := []filter.Policy{countingPolicy{lines, &byLines, new(int)}, countingPolicy{bloom, &byBloom, new(int)}}
-	open := func(p filter.Policy) *Reader {
-		r, _ := openTable(t, buildTable(t, WriterOptions{Filter: p}, es), ReaderOptions{Policies: policies})
-		return r
-	}
-	both, onlyLines, onlyBloom := open(dual), open(lines), open(bloom)
-	for _, c := range []struct {
-		claim        string
-		tables       []*Reader
-		lines, bloom int
-	}{
-		{"no filter, no hash", nil, 0, 0},
-		{"one kind", []*Reader{both, onlyLines, both}, 1, 0},
-		{"the other", []*Reader{onlyBloom, onlyBloom}, 0, 1},
-		{"both kinds", []*Reader{onlyLines, onlyBloom, both, onlyBloom}, 1, 1},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			byLines, byBloom = 0, 0
-			var lk Lookup
-			lk.Init(base.UserKey(es[5].Key), base.MaxSeq)
-			for _, r := range c.tables {
-				res, err := r.Get(&lk)
-				require.NoError(t, err)
-				require.True(t, res.Found)
-			}
-			require.Equal(t, []int{c.lines, c.bloom}, []int{byLines, byBloom})
-		})
-	}
+	require.ErrorIs(t, try.To(r.AllFilters()).Err, ErrReaderClosed)
 }
 
 func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {

