@@ -50,9 +50,9 @@ LEAST       ?= 90
 # The tests of a room alone must reach this much of it.
 ROOM_LEAST  ?= 80
 
-# What a user takes: the packages that programs import, with the tests of whole stores; the tests of the repository itself
-# and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./internal/test/damage ./cmd/sievedb/... ./cmd/dbbench/...
+# What a user takes: the packages that programs import, with the tests of whole stores and of the Go of pages; the tests
+# of the repository itself and of what tests are made of are in make check and .ci/run.
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./internal/test/damage ./internal/test/pages ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=all=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \

@@ -155,7 +155,7 @@ func TestGoSnippetsCompile(t *testing.T) {
 	for name, codes := range pages(t) {
 		for _, code := range codes {
 			if strings.Contains(code, "bolt.") {
-				continue // the root has no bbolt: TestCookbookSnippetsAreInExamples compares it with compiled code
+				continue // the root has no bbolt: package pages compares it with compiled code
 			}
 			all = append(all, snippet{name, code})
 		}
@@ -187,15 +187,4 @@ func TestGoOnPagesIsInBlocksOfGo(t *testing.T) {
 		require.Regexp(t, goLine, line)
 	}
 	require.NotRegexp(t, goLine, "go run ./cmd/dbbench (in a checkout)\nFORMAT   the format's version\ncd docs && make")
-}
-
-// Every snippet of the tour is part of an example.
-func TestTourSnippetsAreInExamples(t *testing.T) {
-	examples := read(t, "db/example_tour_test.go")
-	tour := pages(t)["docs/getting-started.md"]
-	require.Greater(t, len(tour), 7)
-	for _, s := range tour {
-		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n\t")
-		require.Contains(t, examples, strings.ReplaceAll(indented, "\n\t\n", "\n\n"))
-	}
 }
