@@ -23,7 +23,6 @@ func filterOptions(filter func(key, value []byte) ([]byte, bool)) *db.Options {
 // A filter runs in the goroutine of a compaction. Calls that may wait for compactions are refused.
 func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 	p := &listenerProbe{}
-	p.batch.Put(testKey(1), nil)
 	o := filterOptions(func(_, value []byte) ([]byte, bool) { p.callAll("Filter"); return value, true })
 	d := openTest(t, o)
 	p.d.Store(d)

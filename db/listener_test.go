@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,7 +24,6 @@ import (
 type listenerProbe struct {
 	d      atomic.Pointer[db.DB]
 	loader atomic.Pointer[db.Loader]
-	batch  db.Batch
 	within atomic.Bool // it is calling, so events of its own calls are ignored
 	calls  atomic.Int64
 
@@ -31,10 +32,8 @@ type listenerProbe struct {
 }
 
 // waiting are the methods that wait for work that may be waiting for the listener.
-var waiting = map[string]bool{
-	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
-	"UpgradeFilters": true, "PauseCompactions": true, "Checkpoint": true, "Ingest": true, "Changes": true, "WaitForChange": true, "Loader.Commit": true, "Close": true,
-}
+var waiting = strings.Fields("Put Delete Apply DeleteRange Modify ModifyTTL Update SyncLog Flush Compact UpgradeFilters " +
+	"PauseCompactions Checkpoint Ingest Changes WaitForChange SetReadOnly Close Loader.Commit")
 
 func (p *listenerProbe) callAll(event string) {
 	d := p.d.Load()
@@ -43,42 +42,11 @@ func (p *listenerProbe) callAll(event string) {
 	}
 	defer p.within.Store(false)
 	p.calls.Add(1)
-	key, of := testKey(1), map[string]error{}
-	_, of["Get"] = d.Get(key)
-	_, of["GetTo"] = d.GetTo(nil, key)
-	_, of["Has"] = d.Has(key)
-	_, of["MultiGet"] = d.MultiGet([][]byte{key, testKey(2)})
-	_, of["Explain"] = d.Explain(key)
-	_, of["Tables"] = d.Tables()
-	_, of["Check"] = d.Check(background)
-	_, of["Checkpoint"] = d.Checkpoint(background, "copy", nil)
-	_, of["Ingest"] = d.Ingest(background, nil, nil)
-	of["Changes"] = firstError(d.Changes(background, 0, nil))
-	of["WaitForChange"] = d.WaitForChange(background, 0)
-	_, of["Filters"] = d.Filters(background, 10)
-	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
+	of := errorsOf(d, background)
 	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &db.UpgradeOptions{DryRun: true})
-	o := d.Options()
-	of["SetOptions"] = d.SetOptions(&o)
-	_, of["PauseCompactions"] = d.PauseCompactions(background)
-	_, _ = d.Metrics(), d.OpenReport()
-	s := d.NewSnapshot()
-	_, of["Snapshot.Get"] = s.Get(key)
-	of["Snapshot.Close"] = s.Close()
-	it, err := d.NewIterator(nil)
-	for of["NewIterator"] = err; err == nil && it.Next(); {
+	for method, err := range errorsOf(d.NewSnapshot(), background) {
+		of["Snapshot."+method] = err
 	}
-	of["Iterator.Close"] = it.Close()
-
-	of["Put"] = d.Put(key, nil, db.NoSync)
-	of["Put with Sync"] = d.Put(key, nil, db.Sync)
-	of["Delete"] = d.Delete(key, db.Buffered)
-	of["Apply"] = d.Apply(&p.batch, nil)
-	of["SyncLog"] = d.SyncLog()
-	of["Flush"] = d.Flush()
-	of["Compact"] = d.Compact(background, nil, nil)
-	_, of["UpgradeFilters"] = d.UpgradeFilters(background, nil, nil)
-	of["Close"] = d.Close()
 	if l := p.loader.Load(); l != nil {
 		of["Loader.Commit"] = l.Commit()
 		for _, err := range []error{l.Put([]byte("zzz"), nil), l.Delete([]byte("zzzz")), l.Close()} {
@@ -88,9 +56,13 @@ func (p *listenerProbe) callAll(event string) {
 		}
 	}
 	for method, err := range of {
-		closing := err == db.ErrClosed && d.IsClosed()
-		if want := map[bool]error{true: db.ErrInListener}[waiting[method]]; err != want && !closing {
-			p.note("%s: %s: %v, want %v", event, method, err, want)
+		// Others may find no key, or say that the store keeps no changes, is no follower and so on.
+		works := err == nil || err == db.ErrNotFound || strings.HasPrefix(err.Error(), "sievedb: "+method+": ")
+		if slices.Contains(waiting, method) {
+			works = err == db.ErrInListener
+		}
+		if !works && !(err == db.ErrClosed && d.IsClosed()) {
+			p.note("%s: %s: %v", event, method, err)
 		}
 	}
 }
@@ -109,7 +81,6 @@ func TestNoCallFromAListenerHangs(t *testing.T) {
 		event := fields.Field(i).Name
 		t.Run(event, func(t *testing.T) {
 			p := &listenerProbe{}
-			p.batch.Put(testKey(1), nil)
 			l := &db.EventListener{}
 			f := reflect.ValueOf(l).Elem().Field(i)
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { p.callAll(event); return nil }))

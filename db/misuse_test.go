@@ -3,42 +3,110 @@ package db_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"math"
 	"reflect"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/script/stores"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: methods of a nil or zero DB, Snapshot, Iterator, Loader and of a nil Batch panicked
-// with the runtime's nil-pointer error.
+// errorsOf calls the methods that T has and that return an error, Close last.
+func errorsOf[T any](v T, ctx context.Context) map[string]error {
+	of, own := map[string]error{}, map[reflect.Type]any{
+		reflect.TypeFor[[]byte](): []byte("key"), reflect.TypeFor[[][]byte](): [][]byte{[]byte("key")}, reflect.TypeFor[[]string](): []string{"table"},
+		reflect.TypeFor[context.Context](): ctx, reflect.TypeFor[time.Duration](): time.Hour, reflect.TypeFor[string](): "name",
+		reflect.TypeFor[int](): 10, reflect.TypeFor[*db.Batch](): new(db.Batch),
+	}
+	if d, ok := any(v).(*db.DB); ok {
+		o := d.Options()
+		own[reflect.TypeFor[*db.Options]()] = &o
+	}
+	call := func(name string) {
+		method := reflect.ValueOf(&v).Elem().MethodByName(name)
+		var args []reflect.Value
+		for i := range method.Type().NumIn() {
+			in := method.Type().In(i)
+			switch {
+			case own[in] != nil:
+				args = append(args, reflect.ValueOf(own[in]))
+			case in.Kind() == reflect.Func:
+				args = append(args, reflect.MakeFunc(in, func([]reflect.Value) (zeros []reflect.Value) {
+					for i := range in.NumOut() {
+						zeros = append(zeros, reflect.Zero(in.Out(i)))
+					}
+					return zeros
+				}))
+			default:
+				args = append(args, reflect.Zero(in))
+			}
+		}
+		out := method.Call(args)
+		switch last := out[len(out)-1].Interface().(type) {
+		case iter.Seq2[db.Change, error]:
+			of[name] = firstError(last)
+		case func() error: // of a loop
+			for range out[0].Interface().(iter.Seq2[[]byte, []byte]) {
+				break
+			}
+			of[name] = last()
+		case error, nil:
+			of[name], _ = last.(error)
+			if c, ok := out[0].Interface().(io.Closer); ok && of[name] == nil {
+				_ = c.Close()
+			}
+			if resume, ok := out[0].Interface().(func()); ok && resume != nil {
+				resume()
+			}
+		}
+	}
+	returnsError := regexp.MustCompile(`error\)?$|Seq2\[[^ ]*Change,error\]$`)
+	for i, all := 0, reflect.TypeFor[T](); i < all.NumMethod(); i++ {
+		if m := all.Method(i); m.Name != "Close" && m.Name != "Examine" && returnsError.MatchString(m.Type.String()) {
+			call(m.Name)
+		}
+	}
+	if _, ok := any(v).(io.Closer); ok && reflect.TypeFor[T]().Kind() != reflect.Interface {
+		call("Close")
+	}
+	return of
+}
+
+func errorsOfReader(r db.Reader) map[string]error { return errorsOf(r, background) }
+
+// The bug: methods of a nil or zero DB, Snapshot, Iterator, Loader and of a nil Batch panicked with the runtime's
+// nil-pointer error.
 func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
+	requireClosed := func(errs map[string]error, what string) {
+		t.Helper()
+		require.Greater(t, len(errs), 1)
+		for method, err := range errs {
+			require.Equal(t, db.ErrClosed, err, "%s: %s", what, method)
+		}
+	}
 	closed := mustOpen(t, testOptions(vfs.NewMem()))
 	require.NoError(t, closed.Close())
 	for name, d := range map[string]*db.DB{"nil": nil, "zero": {}, "closed": closed} {
-		for method, err := range errorsOfDB(d) {
-			require.Equal(t, db.ErrClosed, err, "%s DB: %s", name, method)
-		}
+		errs := errorsOf(d, background)
+		require.Greater(t, len(errs), 50)
+		requireClosed(errs, name+" DB")
 		require.NotNil(t, d.Metrics())
 		require.Zero(t, d.OpenReport().Logs)
-		s := d.NewSnapshot()
-		for method, err := range errorsOfReader(s) {
-			require.Equal(t, db.ErrClosed, err, "snapshot of a %s DB: %s", name, method)
-		}
-		require.Equal(t, db.ErrClosed, s.Close(), name)
+		requireClosed(errorsOf(d.NewSnapshot(), background), "Snapshot of a DB: "+name)
 	}
-	for name, s := range map[string]*db.Snapshot{"nil": nil, "zero": {}} {
-		for method, err := range errorsOfReader(s) {
-			require.Equal(t, db.ErrClosed, err, "%s Snapshot: %s", name, method)
-		}
-		require.Equal(t, db.ErrClosed, s.Close(), name)
-	}
+	requireClosed(errorsOf[*db.Snapshot](nil, background), "nil Snapshot")
+	requireClosed(errorsOf(&db.Snapshot{}, background), "zero Snapshot")
+	requireClosed(errorsOf[*db.Loader](nil, background), "nil Loader")
+	requireClosed(errorsOf(&db.Loader{}, background), "zero Loader")
 	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put([]byte("key"), nil, db.NoSync))
 	n, err := d.Namespace("n")
@@ -47,23 +115,11 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 		"nil Transaction": (*db.Transaction)(nil), "zero Transaction": &db.Transaction{}, "nil Namespace": (*db.Namespace)(nil), "zero Namespace": &db.Namespace{},
 		"nil Namespace in a DB": (*db.Namespace)(nil).In(d), "Namespace in nil": n.In(nil), "Namespace in a nil DB": n.In((*db.DB)(nil)),
 	} {
-		for method, err := range errorsOfReader(r) {
-			require.Equal(t, db.ErrClosed, err, "%s: %s", name, method)
-		}
-	}
-	for name, l := range map[string]*db.Loader{"nil": nil, "zero": {}} {
-		for method, err := range map[string]error{
-			"Put": l.Put(nil, nil), "Delete": l.Delete(nil), "Commit": l.Commit(), "Close": l.Close(),
-		} {
-			require.Equal(t, db.ErrClosed, err, "%s Loader: %s", name, method)
-		}
+		requireClosed(errorsOfReader(r), name)
 	}
 	for name, it := range map[string]*db.Iterator{"nil": nil, "zero": {}} {
-		for method, moved := range map[string]bool{
-			"First": it.First(), "Last": it.Last(), "SeekGE": it.SeekGE(nil), "SeekLT": it.SeekLT(nil),
-			"Next": it.Next(), "Prev": it.Prev(), "Valid": it.Valid(),
-		} {
-			require.False(t, moved, "%s Iterator: %s", name, method)
+		for _, moved := range []bool{it.First(), it.Last(), it.SeekGE(nil), it.SeekLT(nil), it.Next(), it.Prev(), it.Valid()} {
+			require.False(t, moved, name)
 		}
 		for range it.All() {
 			require.Fail(t, "the iterator has an entry")
@@ -72,77 +128,10 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 			require.Fail(t, "the iterator has an entry")
 		}
 		it.SetBounds(nil, nil)
-		_, err := it.Clone(nil)
-		require.Equal(t, db.ErrClosed, err, name)
 		require.Nil(t, it.Key())
 		require.Nil(t, it.Value())
-		require.Equal(t, db.ErrClosed, it.Err(), name)
-		require.Equal(t, db.ErrClosed, it.Close(), name)
+		requireClosed(errorsOf(it, background), name+" Iterator")
 	}
-}
-
-// errorsOfDB calls the methods of d that return an error, Close last.
-func errorsOfDB(d *db.DB) map[string]error {
-	ctx, key, of := context.Background(), []byte("key"), map[string]error{}
-	of["Put"] = d.Put(key, key, nil)
-	of["Put with NoSync"] = d.Put(key, key, db.NoSync)
-	of["Delete"] = d.Delete(key, db.Buffered)
-	of["Apply"] = d.Apply(&db.Batch{}, nil)
-	of["Apply of nil"] = d.Apply(nil, nil)
-	of["SyncLog"] = d.SyncLog()
-	of["Flush"] = d.Flush()
-	of["Compact"] = d.Compact(ctx, key, nil)
-	_, of["Get"] = d.Get(key)
-	_, of["GetTo"] = d.GetTo(nil, key)
-	_, of["Has"] = d.Has(key)
-	_, of["MultiGet"] = d.MultiGet([][]byte{key})
-	_, of["NewIterator"] = d.NewIterator(nil)
-	of["All"], of["Backward"] = errorOfLoop(d.All(nil)), errorOfLoop(d.Backward(nil))
-	_, of["GetWith"] = d.GetWith(nil, key, nil)
-	_, of["NewLoader"] = d.NewLoader()
-	_, of["DiskUsage"] = d.DiskUsage()
-	_, of["EstimateSize"] = d.EstimateSize(nil, nil)
-	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
-	_, of["Check"] = d.Check(ctx)
-	of["Refresh"] = d.Refresh(ctx)
-	_, of["Lag"] = d.Lag()
-	_, of["Checkpoint"] = d.Checkpoint(ctx, "copy", nil)
-	_, of["Ingest"] = d.Ingest(ctx, []string{"table"}, nil)
-	of["Changes"] = firstError(d.Changes(ctx, 0, nil))
-	of["WaitForChange"] = d.WaitForChange(ctx, 0)
-	_, _, of["ChangePositions"] = d.ChangePositions()
-	of["SetCursor"] = d.SetCursor("cursor", 0)
-	of["DropCursor"] = d.DropCursor("cursor")
-	_, of["Cursors"] = d.Cursors()
-	_, of["Explain"] = d.Explain(key)
-	_, of["Filters"] = d.Filters(ctx, 0)
-	o := d.Options()
-	of["SetOptions"] = d.SetOptions(&o)
-	_, of["PauseCompactions"] = d.PauseCompactions(ctx)
-	_, of["Tables"] = d.Tables()
-	_, of["UpgradeFilters"] = d.UpgradeFilters(ctx, nil, nil)
-	of["Close"] = d.Close()
-	return of
-}
-
-// errorsOfReader returns what the methods of a Reader return.
-func errorsOfReader(r db.Reader) map[string]error {
-	key, of := []byte("key"), map[string]error{}
-	_, of["Get"] = r.Get(key)
-	_, of["GetTo"] = r.GetTo(nil, key)
-	_, of["GetWith"] = r.GetWith(nil, key, nil)
-	_, of["Has"] = r.Has(key)
-	_, of["MultiGet"] = r.MultiGet([][]byte{key})
-	_, of["NewIterator"] = r.NewIterator(nil)
-	of["All"], of["Backward"] = errorOfLoop(r.All(nil)), errorOfLoop(r.Backward(nil))
-	return of
-}
-
-func errorOfLoop(entries iter.Seq2[[]byte, []byte], failed func() error) error {
-	for range entries {
-		return nil
-	}
-	return failed()
 }
 
 // The bug: a nil Batch and a nil context panicked with the runtime's nil-pointer error, and
@@ -151,24 +140,16 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
-	var none context.Context
 	for name, c := range map[string]struct {
 		call func() error
 		want string
 	}{
 		"Apply of a nil batch":     {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
-		"Compact, nil context":     {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
-		"DeleteRange, nil context": {func() error { return d.DeleteRange(none, nil, nil, nil) }, "the context is nil"},
-		"PauseCompactions, nil":    {func() error { _, err := d.PauseCompactions(none); return err }, "PauseCompactions: the context is nil"},
-		"Check, nil context":       {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
-		"Filters, nil context":     {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
-		"UpgradeFilters, nil":      {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
 		"Filters, negative number": {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
 		"Compact, wrong order":     {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
 		"DeleteRange, wrong order": {func() error { return d.DeleteRange(t.Context(), []byte("b"), []byte("a"), nil) }, "start is after limit"},
 		"UpgradeFilters, negative rate": {func() error {
-			_, err := d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{BytesPerSecond: -1})
-			return err
+			return second(d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{BytesPerSecond: -1}))
 		}, "-1 bytes per second"},
 	} {
 		require.ErrorContains(t, c.call(), c.want, name)
@@ -181,14 +162,23 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 	d = openTest(t, o)
 	requireValue(t, d, testKey(1), testValue(1))
 	require.EqualValues(t, 1, d.Metrics().LastSequence)
+
+	errs, methods := errorsOf(d, nil), reflect.TypeFor[*db.DB]()
+	for i := range methods.NumMethod() {
+		m := methods.Method(i)
+		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() {
+			require.ErrorContains(t, errs[m.Name], "the context is nil", m.Name)
+		}
+	}
 }
 
 // The bug: meaningless options were accepted.
 func TestInvalidOptionsAreRefused(t *testing.T) {
-	for name, c := range map[string]struct {
+	type refusal struct {
 		o    db.Options
 		want string
-	}{
+	}
+	refused := map[string]refusal{
 		"a filter policy without a name":  {db.Options{Filters: db.FilterOptions{Policy: renamed{}}}, "without a Name"},
 		"read-only and only if it is new": {db.Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
 		"if it exists and if not":         {db.Options{ErrorIfMissing: true, ErrorIfExists: true}, "Options.ErrorIfMissing"},
@@ -199,15 +189,29 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"a stop before the slowdown":      {db.Options{Compaction: db.CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Options.Compaction.L0Stop is 20"},
 		"too small a level":               {db.Options{Compaction: db.CompactionOptions{MaxLevelBase: 1}}, "Options.Compaction.MaxLevelBase"},
 		"a MANIFEST that cannot be read":  {db.Options{Limits: db.LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}}, "Options.Limits.ManifestRead"},
-	} {
+	}
+	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
+		refused[mode.String()] = refusal{db.Options{FileMode: mode}, "Options.FileMode"}
+	}
+	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always, filter.NewCacheLineBloomPolicy(10)} {
+		o := db.Options{Filters: db.FilterOptions{ForGoleveldb: true, Policy: p}}
+		refused["for goleveldb: "+p.Name()] = refusal{o, "Options.Filters.ForGoleveldb lists filters of filter.NewBloomPolicy"}
+		require.ErrorContains(t, o.Validate(), p.Name())
+	}
+	for name, c := range refused {
 		require.ErrorContains(t, c.o.Validate(), c.want, name)
 		c.o.FS = vfs.NewMem()
-		_, err := db.Open("db", &c.o)
-		require.ErrorContains(t, err, c.want, name)
-		_, err = c.o.FS.Stat("db")
+		require.ErrorContains(t, second(db.Open("db", &c.o)), c.want, name)
+		_, err := c.o.FS.Stat("db")
 		require.ErrorIs(t, err, fs.ErrNotExist, "%s: nothing was created", name)
 	}
 	require.NoError(t, (*db.Options)(nil).Validate())
+	for _, mode := range []fs.FileMode{0, 0o600, 0o640, 0o644, 0o666, 0o777} {
+		require.NoError(t, (&db.Options{FileMode: mode}).Validate())
+	}
+	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16), filter.Several(always, filter.NewBloomPolicy(16))} {
+		require.NoError(t, (&db.Options{Filters: db.FilterOptions{ForGoleveldb: true, Policy: p}}).Validate())
+	}
 }
 
 // A new number needs bounds, or a row here.

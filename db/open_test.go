@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"encoding/binary"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -46,18 +45,6 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 			}
 			require.NoError(t, db.Destroy(dir, &db.Options{FS: fsys}))
 		})
-	}
-}
-
-func TestInvalidFileModesAreRefused(t *testing.T) {
-	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
-		o := &db.Options{FS: vfs.NewMem(), FileMode: mode}
-		require.ErrorContains(t, o.Validate(), "Options.FileMode", "%o", mode)
-		_, err := db.Open("db", o)
-		require.ErrorContains(t, err, "Options.FileMode", "%o", mode)
-	}
-	for _, mode := range []fs.FileMode{0, 0o600, 0o640, 0o644, 0o666, 0o777} {
-		require.NoError(t, (&db.Options{FileMode: mode}).Validate())
 	}
 }
 
