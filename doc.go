@@ -12,11 +12,13 @@
 //
 // # Example
 //
-//	store, err := db.Open(dir, nil) // creates the database if there is none
+//	store, err := db.Open(dir, nil) // creates the database if it does not exist
 //	if err != nil {
 //		log.Fatal(err)
 //	}
 //	defer store.Close()
+//
+//	// By default, a write is durable when it returns.
 //	if err := store.Put([]byte("spider"), []byte("8 legs"), nil); err != nil {
 //		log.Fatal(err)
 //	}

@@ -5,23 +5,21 @@
 //
 // Open a directory, read and write, close. Only one process at a time may have a directory open for writing.
 //
-//	store, err := db.Open(dir, nil) // creates the database if there is none
+//	store, err := db.Open(dir, nil) // creates the database if it does not exist
 //	if err != nil {
 //		log.Fatal(err)
 //	}
 //	defer store.Close()
 //
-//	if err := store.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+//	// By default, a write is durable when it returns.
+//	if err := store.Put([]byte("spider"), []byte("8 legs"), nil); err != nil {
 //		log.Fatal(err)
 //	}
-//	value, err := store.Get([]byte("ant"))
-//	if errors.Is(err, db.ErrNotFound) {
-//		fmt.Println("there is no ant")
-//	} else if err != nil {
+//	value, err := store.Get([]byte("spider"))
+//	if err != nil {
 //		log.Fatal(err)
-//	} else {
-//		fmt.Printf("an ant has %s\n", value)
 //	}
+//	fmt.Printf("a spider has %s\n", value)
 //
 // Name the variable store: a variable named db hides the package. Nil options mean the defaults. A write with nil
 // options is on stable storage when it returns; NoSync and Buffered promise less and are faster. A Batch applies

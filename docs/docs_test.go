@@ -106,7 +106,7 @@ func TestCodeInPackageCommentsIsAnExample(t *testing.T) {
 		}
 		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(code.String()), "\n", "\n\t")
 		indented = strings.ReplaceAll(indented, "\n\t\n", "\n\n")
-		require.Contains(t, read(t, path.Join(dir, "example_test.go")), "\n"+indented+"\n", "%s/doc.go", dir)
+		require.Contains(t, read(t, "db/example_test.go"), "\n"+indented+"\n", "%s/doc.go", dir)
 	}
 }
 
