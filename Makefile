@@ -52,7 +52,7 @@ ROOM_LEAST  ?= 80
 
 # What a user takes: the packages that programs import, with the tests of whole stores and of the Go of pages; the tests
 # of the repository itself and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./internal/test/damage ./internal/test/pages ./cmd/sievedb/... ./cmd/dbbench/...
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./internal/test/crashtest ./internal/test/damage ./internal/test/golden ./internal/test/pages ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=all=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
@@ -165,7 +165,7 @@ platforms:
 	@for t in $(TARGET) $(MORE_TARGETS); do echo "build $$t"; export GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0; \
 		$(GO) vet $(SHIPPED) $(SERVER) && (cd $(STANDIN) && $(GO) vet ./...) || exit 1; done
 	@for t in $(BUILD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
-	@portable=$$($(CHOOSE) portable ./db ./internal/test/metamorphic ./internal/test/damage) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
+	@portable=$$($(CHOOSE) portable ./db ./internal/test/golden ./internal/test/metamorphic ./internal/test/damage) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \
 			echo "$$arch: not run, for $$emulator is missing; Debian has it in qemu-user-static"; missing=1; continue; fi; \

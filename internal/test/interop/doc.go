@@ -11,7 +11,7 @@
 // system's libleveldb; RocksDB's sst_dump and ldb are run as they are installed. Make setup installs them on Debian.
 // Where they are missing, the tests that need them are skipped with the reason, and the test binary says so once on
 // standard error; with SIEVEDB_REQUIRE_ALL set it fails. Where they are installed but do not build or run, tests fail.
-// The golden directories under testdata/golden, made by makegolden, are checked by package db everywhere.
+// The golden directories under testdata/golden, made by makegolden, are checked by package golden everywhere.
 //
 // # Flags of the tests
 //
