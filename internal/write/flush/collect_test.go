@@ -1,4 +1,4 @@
-package db_test
+package flush_test
 
 import (
 	"runtime"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -15,19 +17,19 @@ func TestFlushOfALargeMemtableRequestsAGarbageCollection(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	o := testOptions(vfs.NewMem())
-	d := openTest(t, o)
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.Open(t, o)
 	before := forced()
-	fill(t, d, 0, 10)
-	settle(t, d)
+	storetest.Fill(t, d, 0, 10)
+	storetest.Settle(t, d)
 	require.Equal(t, before, forced(), "the memtable is small")
 	require.NoError(t, d.Close())
 
 	o.Memtables.Size = 256 << 20 // hardly used, so there is little to scan
-	d = openTest(t, o)
+	d = storetest.Open(t, o)
 	runtime.GC() // otherwise the heap that other tests left might be too large to scan
 	before = forced()
-	fill(t, d, 0, 10)
+	storetest.Fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
-	eventually(t, func() bool { return forced() > before })
+	fixture.Eventually(t, func() bool { return forced() > before })
 }
