@@ -30,11 +30,11 @@ func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 		require.Equal(t, err, l.Commit(), "the load has ended with that error")
 		return err
 	}
-	key := []string{fmt.Sprintf("the key is %d bytes long", db.MaxKeySize+1), fmt.Sprintf("at most %d (MaxKeySize)", db.MaxKeySize)}
-	value := []string{fmt.Sprintf("the value is %d bytes long", db.MaxValueSize+1), fmt.Sprintf("at most %d (MaxValueSize)", db.MaxValueSize)}
+	key := fmt.Sprintf(`the key is %d bytes long.* at most %d \(MaxKeySize\)`, db.MaxKeySize+1, db.MaxKeySize)
+	value := fmt.Sprintf(`the value is %d bytes long.* at most %d \(MaxValueSize\)`, db.MaxValueSize+1, db.MaxValueSize)
 	for name, c := range map[string]struct {
 		err  error
-		want []string
+		want string
 	}{
 		"Put of a key":             {d.Put(longKey, nil, nil), key},
 		"Put of a key, not sync":   {d.Put(longKey, nil, db.NoSync), key},
@@ -49,21 +49,10 @@ func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 		"both: the key is named":   {d.Put(longKey, longValue, nil), key},
 		"a value, of an empty key": {d.Put(nil, longValue, nil), value},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.ErrorIs(t, c.err, db.ErrTooLarge)
-			for _, want := range c.want {
-				require.ErrorContains(t, c.err, want)
-			}
-			require.NotContains(t, c.err.Error(), "batch")
-		})
+		require.ErrorIs(t, c.err, db.ErrTooLarge, name)
+		require.Regexp(t, c.want, c.err.Error(), name)
+		require.NotContains(t, c.err.Error(), "batch", name)
 	}
 	require.NoError(t, d.Put([]byte("after"), []byte("2"), nil), "nothing was written, and the store still works")
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	var keys []string
-	for key := range it.All() {
-		keys = append(keys, string(key))
-	}
-	require.NoError(t, it.Close())
-	require.Equal(t, []string{"after", "before"}, keys)
+	require.Equal(t, contents{"after": "2", "before": "1"}, contentsIn(t, d))
 }

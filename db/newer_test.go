@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -10,9 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/base/codec"
 	filedump "github.com/sievedb/sievedb/internal/work/dump"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -60,61 +57,26 @@ func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
 			d := files.Clone()
 			c.make(d)
 			o := testOptions(d.FS(t))
-			_, err := db.Open("db", o)
-			requireNewer(t, err, c.found)
+			requireNewer(t, second(db.Open("db", o)), c.found)
 			requireNewer(t, db.Repair("db", o), c.found)
-			_, err = db.OpenFollower("db", o)
 			if c.name != "CLOSED" { // a follower does not read it
-				requireNewer(t, err, c.found)
+				requireNewer(t, second(db.OpenFollower("db", o)), c.found)
 			}
 			o.Salvage = db.SalvageAll
-			_, err = db.Open("db", o)
-			requireNewer(t, err, c.found)
+			requireNewer(t, second(db.Open("db", o)), c.found)
 			o.ReadOnly = true
-			_, err = db.Open("db", o)
-			requireNewer(t, err, c.found)
+			requireNewer(t, second(db.Open("db", o)), c.found)
 			d.RequireSame(t, readDir(t, o.FS, "db"))
 		})
 	}
 }
 
-// bytesFile is a file that is only read.
-type bytesFile struct{ *bytes.Reader }
-
-func (bytesFile) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
-func (bytesFile) Sync() error               { return nil }
-func (bytesFile) Close() error              { return nil }
-func (f bytesFile) Size() (int64, error)    { return f.Reader.Size(), nil }
-
-// withNewerBlock gives the first block of a table a compression that only a newer version knows.
-func withNewerBlock(t *testing.T, table []byte) {
-	t.Helper()
-	file := bytesFile{bytes.NewReader(table)}
-	foot, size, err := sstable.ReadFooter(file)
-	require.NoError(t, err)
-	_, index, err := sstable.ReadBlock(file, size, foot.Index)
-	require.NoError(t, err)
-	var first codec.Handle
-	_, err = sstable.EachEntry(index, func(_, value []byte) error {
-		h, _, err := codec.DecodeHandle(value, "index block")
-		if first.Size == 0 {
-			first = h
-		}
-		return err
-	})
-	require.NoError(t, err)
-	stored := table[first.Offset:first.End()]
-	stored[first.Size] = 9
-	util.PutFixed32(stored[first.Size+1:], util.MaskCRC(util.CRC32C(stored[:first.Size+1])))
-}
-
 func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
 	files, model := sampleStore(t)
 	name := files.Only(base.FileTable)[0]
-	d := files.Clone()
-	d[name] = bytes.Clone(d[name])
-	withNewerBlock(t, d[name])
-	o := testOptions(d.FS(t))
+	mem := files.FS(t)
+	restampFirstBlock(t, mem, "db/"+name, 9)
+	d, o := readDir(t, mem, "db"), testOptions(mem)
 
 	requireNewer(t, db.Repair("db", o), "compression kind 9")
 	d.RequireSame(t, readDir(t, o.FS, "db"))
@@ -161,14 +123,8 @@ func TestChangesOfANewerVersionAreKept(t *testing.T) {
 	require.NoError(t, d.Close())
 	body := "sievedb cursors 2\n7 \"c\" held\n"
 	cursors := fmt.Appendf(nil, "%scrc32c %08x\n", body, util.CRC32C([]byte(body)))
-	f, err := o.FS.Create("db/changes/next")
-	require.NoError(t, err)
-	_, err = f.Write(cursors)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	require.NoError(t, o.FS.Rename("db/changes/next", "db/changes/CURSORS"))
-	_, err = db.Open("db", o)
-	requireNewer(t, err, "version 2")
+	writeFile(t, o.FS, "db/changes/CURSORS", cursors)
+	requireNewer(t, second(db.Open("db", o)), "version 2")
 	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
 	require.NoError(t, db.Repair("db", o))
 	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
