@@ -523,3 +523,42 @@ func TestShutWaitsForThoseThatQueueAndRefusesOthers(t *testing.T) {
 	require.NoError(t, result.Err(s.CloseLog()))
 	require.Empty(t, logged(t, s.mem))
 }
+
+// No writer waits for a look. Otherwise the look would lead the writers while it waits for room.
+func TestALookThatFindsNoRoomForAMemtableMakesNoWriterWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, config{change: func(o *Start) {
+			o.WouldFree = func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return &manifest.Gain{}, true }
+		}})
+		s.level0(12)
+		require.NoError(t, s.put(0, InBuffer))
+		time.Sleep(2*quietFor + time.Second)
+		written := false
+		go func() { written = s.put(1, InBuffer) == nil }()
+		synctest.Wait()
+		require.True(t, written)
+		s.level0(0)
+		time.Sleep(3 * quietFor)
+		require.Len(t, s.state().Imm, 1)
+	})
+}
+
+// While writes go on, a look counts tombstones alone, and when nothing is written any more, also what newer values hide.
+func TestALookCountsAllThatIsHiddenOnceNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks []bool
+		s := open(t, config{change: func(o *Start) {
+			o.WouldFree = func(_ *memtable.Memtable, quiet bool) (*manifest.Gain, bool) {
+				looks = append(looks, quiet)
+				return nil, true
+			}
+		}})
+		for i := range 70 {
+			require.NoError(t, s.put(i, InBuffer))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(3 * quietFor)
+		synctest.Wait()
+		require.Equal(t, []bool{false, true}, looks)
+	})
+}
