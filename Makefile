@@ -203,7 +203,7 @@ soak:
 	$(GO) test -timeout 12h -run TestKilledProcesses ./internal/test/crashtest -kill.cycles 1000
 	cd internal/test/linearizability && $(GO) test -timeout 12h -race -run Linearizable . -lin.histories 100
 	$(GO) test -timeout 12h -count 100 ./filter/... ./internal/limit/cache -statistics.seed=0
-	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessedSlicePositions' ./sstable -statistics.seed=0
+	$(GO) test -timeout 12h -count 100 -run 'PointSearch|GuessedSlicePositions' ./sstable -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run UnderTheOldFilterName ./internal/test/golden -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run ThroughAFullCache ./internal/disk/tables -statistics.seed=0
 	$(GO) test -timeout 12h -run TestOptions ./internal/test/metamorphic -meta.seeds 500 -meta.ops 10000

@@ -671,7 +671,10 @@ func ExampleCorruptionError() {
 	must(err)
 	_, err = file.Write([]byte("no name\n"))
 	must(err)
-	_, err = db.Open("example", &db.Options{FS: disk})
+	store, err := db.Open("example", &db.Options{FS: disk})
+	if err == nil {
+		panic(store.Close())
+	}
 	var damage *sievedb.CorruptionError
 	if errors.As(err, &damage) {
 		fmt.Println(damage.Part, "at offset", damage.Offset)

@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // Mojang's kinds, which are read, never written.
@@ -30,15 +30,15 @@ const (
 func zlibStream(t testing.TB, b []byte) []byte {
 	var out bytes.Buffer
 	w := zlib.NewWriter(&out)
-	try.To(w.Write(b)).Or(t)
+	result.Of(w.Write(b))(t)
 	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
 func deflateStream(t testing.TB, b []byte) []byte {
 	var out bytes.Buffer
-	w := try.To(flate.NewWriter(&out, flate.DefaultCompression)).Or(t)
-	try.To(w.Write(b)).Or(t)
+	w := result.Of(flate.NewWriter(&out, flate.DefaultCompression))(t)
+	result.Of(w.Write(b))(t)
 	require.NoError(t, w.Close())
 	return out.Bytes()
 }
@@ -46,7 +46,7 @@ func deflateStream(t testing.TB, b []byte) []byte {
 // deflateVectors are the stored forms of buildBlock(1, plainEntries(12, 20)) in
 // testdata/deflate_vectors.txt, by kind and name.
 func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
-	text := try.To(os.ReadFile("testdata/deflate_vectors.txt")).Or(t)
+	text := result.Of(os.ReadFile("testdata/deflate_vectors.txt"))(t)
 	vectors := map[Compression]map[string][]byte{zlibKind: {}, deflateKind: {}}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
@@ -54,7 +54,7 @@ func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
 			continue
 		}
 		require.Len(t, fields, 3)
-		raw := try.To(hex.DecodeString(fields[2])).Or(t)
+		raw := result.Of(hex.DecodeString(fields[2]))(t)
 		vectors[Compression(fields[0][0]-'0')][fields[1]] = raw
 	}
 	require.Len(t, vectors[zlibKind], 8)
@@ -68,12 +68,12 @@ func TestMinecraftBlocksAreRead(t *testing.T) {
 	for kind, vectors := range deflateVectors(t) {
 		for name, raw := range vectors {
 			t.Run(fmt.Sprintf("kind %d/%s", kind, name), func(t *testing.T) {
-				got := try.To(decompress(kind, raw, nil, dataPart)).Or(t)
+				got := result.Of(decompress(kind, raw, nil, dataPart))(t)
 				require.Equal(t, want, got)
 				require.Less(t, cap(got), len(want)+len(want)/4+64, "a cache is charged only for the block's size")
 
 				room := make([]byte, 5, 2*len(want))
-				got = try.To(decompress(kind, raw, room, dataPart)).Or(t)
+				got = result.Of(decompress(kind, raw, room, dataPart))(t)
 				require.Equal(t, want, got)
 				require.Same(t, &room[0], &got[0], "a buffer with room is used")
 
@@ -121,7 +121,7 @@ func TestKindTwoDependsOnTheFirstBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Zstd, kind)
 	for _, raw := range [][]byte{z, zlibStream(t, block)} {
-		got := try.To(decompress(2, raw, nil, dataPart)).Or(t)
+		got := result.Of(decompress(2, raw, nil, dataPart))(t)
 		require.True(t, bytes.Equal(block, got))
 	}
 }
@@ -130,7 +130,7 @@ func TestTheBestCompressionOfDeflateIsWithinTheRatio(t *testing.T) {
 	block := make([]byte, 1<<20)
 	for kind, raw := range map[Compression][]byte{zlibKind: zlibStream(t, block), deflateKind: deflateStream(t, block)} {
 		require.Less(t, len(raw), len(block)/1000)
-		got := try.To(decompress(kind, raw, nil, dataPart)).Or(t)
+		got := result.Of(decompress(kind, raw, nil, dataPart))(t)
 		require.Len(t, got, len(block))
 	}
 }

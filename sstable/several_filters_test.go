@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 var (
@@ -20,7 +20,7 @@ var (
 // filterHandles returns the handles of filters in the metaindex.
 func filterHandles(t testing.TB, data []byte) map[string]handle {
 	r, _ := openTable(t, data, ReaderOptions{})
-	m := try.To(r.readMetaindex()).Or(t)
+	m := result.Of(r.readMetaindex())(t)
 	return m.filters
 }
 
@@ -180,7 +180,7 @@ func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: unchecked(filter.Several(lines, constPolicy{}))}, es)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not use the wrong filter")
-	set := try.To(r.AllFilters()).Or(t)
+	set := result.Of(r.AllFilters())(t)
 	name, denied := set.Denies(base.UserKey(es[0].Key), 0)
 	require.True(t, denied)
 	require.Equal(t, "test.Const", name)
@@ -188,7 +188,7 @@ func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	require.ErrorContains(t, rep.Err, `the filter "test.Const" denies a key`)
 
 	require.NoError(t, r.Close())
-	require.ErrorIs(t, try.To(r.AllFilters()).Err, ErrReaderClosed)
+	require.ErrorIs(t, result.Err(r.AllFilters()), ErrReaderClosed)
 }
 
 func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {

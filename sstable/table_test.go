@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/sievedb/sievedb/internal/test/try"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // tableShape is one way to write a table.
@@ -67,7 +67,7 @@ func TestTableIteratorConforms(t *testing.T) {
 
 func checkGet(t *testing.T, r *Reader, cmp *base.Comparer, es entries, user []byte, seq uint64) {
 	t.Helper()
-	got := try.To(get(r, string(user), seq)).Or(t)
+	got := result.Of(get(r, string(user), seq))(t)
 	requireModel(t, cmp, es, user, seq, got)
 }
 
@@ -89,14 +89,14 @@ func TestApproximateOffsetRisesToTheEndOfData(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{Cache: newCache()})
 	var last uint64
 	for i, e := range es {
-		off := try.To(r.ApproximateOffset(e.Key)).Or(t)
+		off := result.Of(r.ApproximateOffset(e.Key))(t)
 		require.GreaterOrEqual(t, off, last)
 		require.InDelta(t, float64(len(data))*float64(i)/1000, float64(off), 8192)
 		last = off
 	}
-	first := try.To(r.ApproximateOffset(ikey("", 1, base.KindSet))).Or(t)
+	first := result.Of(r.ApproximateOffset(ikey("", 1, base.KindSet)))(t)
 	require.Zero(t, first)
-	end := try.To(r.ApproximateOffset(ikey("z", 1, base.KindSet))).Or(t)
+	end := result.Of(r.ApproximateOffset(ikey("z", 1, base.KindSet)))(t)
 	p, ok := r.Properties()
 	require.True(t, ok)
 	require.Equal(t, p.DataBytes, end)
@@ -131,7 +131,7 @@ func TestWriterRejectsBadEntries(t *testing.T) {
 		w := NewWriter(io.Discard, WriterOptions{})
 		finish(t, w)
 		require.Error(t, w.Add(a1, nil))
-		require.Error(t, try.To(w.Finish()).Err)
+		require.Error(t, result.Err(w.Finish()))
 	})
 }
 
@@ -203,7 +203,7 @@ func TestPropertiesDescribeTheTable(t *testing.T) {
 	require.NoError(t, w.Add(ikey("a", 3, base.KindSet), []byte("one")))
 	require.NoError(t, w.Add(ikey("b", 12, base.KindSet), bytes.Repeat([]byte("x"), 100)))
 	require.NoError(t, w.Add(ikey("c", 5, base.KindSet), []byte("three")))
-	p := try.To(w.Finish()).Or(t)
+	p := result.Of(w.Finish())(t)
 	require.Equal(t, ikey("a", 9, base.KindDelete), w.Smallest())
 	require.Equal(t, ikey("c", 5, base.KindSet), w.Largest())
 
@@ -284,7 +284,7 @@ func TestBlocksDoNotExceedTheirSizeSlightly(t *testing.T) {
 			require.NoError(t, err)
 			require.InDelta(t, len(es), ix.Len()*(tc.entriesAtMost+tc.atLeast)/2, float64(len(es))/4)
 			for i := range ix.Len() - 1 {
-				b := try.To(r.readData(ix, i)).Or(t)
+				b := result.Of(r.readData(ix, i))(t)
 				require.GreaterOrEqual(t, len(b.data), tc.least)
 				require.LessOrEqual(t, len(b.data), tc.most)
 			}
