@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,11 @@ import (
 // Script is a scenario that runs.
 type Script struct {
 	*testing.T
+	// Do runs a statement, and shows its error, or else its end, unless that is empty.
+	Do    func(c *Statement, end string)
 	mu    sync.Mutex
 	shown strings.Builder
+	ended []string // what "start" has run, since the last statement
 }
 
 // Show adds a line to what the statements of a block have shown.
@@ -38,9 +42,13 @@ func (s *Script) Show(format string, args ...any) {
 
 // Statement is a line of a script. Verbs take their parameters out of the arguments; the rest are keys and values.
 type Statement struct {
-	Verb string
-	Args []datadriven.CmdArg
+	Verb  string
+	Args  []datadriven.CmdArg
+	Aside bool // "start" runs it
 }
+
+// Rest returns the statement that the arguments are.
+func (c *Statement) Rest() *Statement { return &Statement{Verb: c.Name(), Args: c.Args[1:]} }
 
 // Take returns a parameter, or otherwise if the statement has it not.
 func (c *Statement) Take(name, otherwise string) string {
@@ -102,12 +110,15 @@ func Text(b []byte) string {
 	return quoted[1 : len(quoted)-1]
 }
 
+// ofSource is where a program called something.
+var ofSource = regexp.MustCompile(`at \S+\.go:\d+`)
+
 // Failure is an error as scripts show it, with the names of what it is.
 func Failure(err error) string {
 	if err == nil {
 		return "no error"
 	}
-	text := err.Error()
+	text := ofSource.ReplaceAllString(err.Error(), "at FILE")
 	for _, known := range []struct {
 		name string
 		err  error
@@ -123,7 +134,7 @@ func Failure(err error) string {
 	return text
 }
 
-// Verbs are the statements of scripts. An error that one returns is shown.
+// Verbs are the statements of scripts, "*" those with other verbs. An error that one returns is shown.
 type Verbs[S any] map[string]func(s S, c *Statement) error
 
 // Run runs the scenarios of a directory. A script has statements, one a line, in blocks. A block ends with "----" and
@@ -144,30 +155,47 @@ func Run[S any](t *testing.T, dir string, verbs Verbs[S], begin func(s *Script) 
 			s := &Script{T: t}
 			state, end := begin(s)
 			defer end()
-			do := func(c *Statement, end string) {
+			s.Do = func(c *Statement, end string) {
 				act, known := verbs[c.Verb]
-				require.True(s, known, "there is no verb %q", c.Verb)
-				if err := act(state, c); err != nil {
-					s.Show("%s: %s", c.Verb, Failure(err))
-				} else if end != "" {
-					s.Show("%s %s", c.Verb, end)
+				if !known {
+					act, known = verbs["*"]
 				}
+				require.True(s, known, "there is no verb %q", c.Verb)
+				line := c.Verb + " " + end
+				if err := act(state, c); err != nil {
+					line = c.Verb + ": " + Failure(err)
+				} else if end == "" {
+					return
+				}
+				if !c.Aside {
+					s.Show("%s", line)
+					return
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.ended = append(s.ended, line)
 			}
 			run := func(c *Statement) {
 				if c.Verb == "start" {
-					go do(&Statement{c.Name(), c.Args[1:]}, "has ended")
+					rest := c.Rest()
+					rest.Aside = true
+					go s.Do(rest, "has ended")
 				} else {
-					do(c, "")
+					s.Do(c, "")
 				}
 				synctest.Wait()
+				for _, line := range slices.Sorted(slices.Values(s.ended)) { // they may have ended at the same time
+					s.Show("%s", line)
+				}
+				s.ended = nil
 			}
 			datadriven.RunTest(t, path, func(t *testing.T, block *datadriven.TestData) string {
 				s.shown.Reset()
-				run(&Statement{block.Cmd, block.CmdArgs})
+				run(&Statement{Verb: block.Cmd, Args: block.CmdArgs})
 				for line := range strings.Lines(block.Input) {
 					verb, args, err := datadriven.ParseLine(line)
 					require.NoError(t, err, block.Pos)
-					run(&Statement{verb, args})
+					run(&Statement{Verb: verb, Args: args})
 				}
 				return s.shown.String()
 			})

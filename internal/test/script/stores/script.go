@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
@@ -51,6 +52,7 @@ type state struct {
 	dir     string        // of the store
 	o       db.Options    // of the last opening
 	d       *db.DB
+	ended   *atomic.Int32  // how far d has ended; see endingFS
 	named   map[string]any // snapshots, iterators, transactions and so on
 	keys    []string       // that the script has used since "open": lookups of all of them must agree with iterators
 
@@ -107,6 +109,7 @@ func (s *state) in(c *statement) any {
 // begin makes an empty file system and the options of scripts.
 func (s *state) begin() {
 	s.end()
+	s.reads.Store(0)
 	s.ahead.Store(0)
 	s.failing.Store(nil)
 	s.dir, s.keys, s.events, s.named = "db", nil, nil, map[string]any{}
@@ -149,7 +152,35 @@ func (s *state) end() {
 			_ = c.Close() // it may be closed
 		}
 	}
-	_ = s.d.Close()
+	_ = s.close()
+}
+
+// close closes the store.
+func (s *state) close() error {
+	start := time.Now()
+	err := s.d.Close()
+	require.Zero(s, time.Since(start), "Close waits")
+	if s.d != nil {
+		s.ended.Store(storeClosed)
+	}
+	return err
+}
+
+const (
+	storeReadOnly = 1
+	storeClosed   = 2
+)
+
+// endingFS is the file system of one opening. Once the store has ended, it changes nothing, and opens no file.
+func (s *state) endingFS() vfs.FS {
+	ended := new(atomic.Int32)
+	s.ended = ended
+	return wrap.NewFaulty(s.o.FS, func(op wrap.Op) *wrap.Fault {
+		if now := ended.Load(); now != 0 && fixture.ChangesFiles(op.Kind) || now == storeClosed && op.Kind == wrap.OpOpen {
+			s.Errorf("%v of %s after the end", op.Kind, op.Name)
+		}
+		return nil
+	})
 }
 
 // entry is a key with its value, or a deletion.
@@ -205,7 +236,7 @@ func write(to any, all ...entry) error {
 // optionWords are values of options that are no numbers, times or texts.
 var optionWords = map[string]any{
 	"true": true, "false": false, "automatic": db.CompactionOptions{MaxLevelBase: 32 << 10, MaxConcurrent: 1},
-	"uncompressed": db.NoCompression, "snappy": db.SnappyCompression, "zstd": db.ZstdCompression,
+	"nosync": db.NoSync, "uncompressed": db.NoCompression, "snappy": db.SnappyCompression, "zstd": db.ZstdCompression,
 	"all": db.SalvageAll, "always": fixture.Always, "bloom12": filter.NewBloomPolicy(12), "no-filter": filter.None,
 	"fuse7": filter.NewFusePolicy(7), "fuse8": filter.NewFusePolicy(8), "fuse16": filter.NewFusePolicy(16),
 	"several":  filter.Several(filter.NewCacheLineBloomPolicy(12), filter.NewBloomPolicy(12)),
@@ -224,23 +255,27 @@ var optionWords = map[string]any{
 // setOptions sets fields: "Tables.Size=8192", "Expiry.Prefixes=(a, b)". "default" is the zero value, as "()" is.
 func setOptions(o *db.Options, c *statement) {
 	for _, a := range c.Args {
-		to := Field(reflect.ValueOf(o), a.Key)
-		to.SetZero()
-		if to.Kind() != reflect.Slice {
-			setOption(to, a.Vals[0])
-			continue
-		}
-		for _, text := range a.Vals {
-			if text != "" {
-				element := reflect.New(to.Type().Elem()).Elem()
-				setOption(element, text)
-				to.Set(reflect.Append(to, element))
-			}
+		setOption(Field(reflect.ValueOf(o), a.Key), a)
+	}
+}
+
+// setOption sets a field or a parameter to what an argument says.
+func setOption(to reflect.Value, a datadriven.CmdArg) {
+	to.SetZero()
+	if to.Kind() != reflect.Slice || to.Type() == reflect.TypeFor[[]byte]() {
+		setWord(to, append(a.Vals, a.Key)[0])
+		return
+	}
+	for _, text := range a.Vals {
+		if text != "" {
+			element := reflect.New(to.Type().Elem()).Elem()
+			setWord(element, text)
+			to.Set(reflect.Append(to, element))
 		}
 	}
 }
 
-func setOption(to reflect.Value, text string) {
+func setWord(to reflect.Value, text string) {
 	switch value, known := optionWords[text]; {
 	case text == "another" && to.Type() == reflect.TypeFor[vfs.FS]():
 		to.Set(reflect.ValueOf(vfs.NewMem()))
@@ -248,7 +283,7 @@ func setOption(to reflect.Value, text string) {
 		to.Set(reflect.New(to.Type().Elem()))
 	case known:
 		to.Set(reflect.ValueOf(value))
-	case text == "default":
+	case text == "default", text == "nil":
 	case to.Kind() == reflect.String:
 		to.SetString(string(script.Word(text)))
 	case to.Kind() == reflect.Slice:

@@ -3,9 +3,11 @@ package stores
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"path/filepath"
@@ -23,11 +25,14 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/script"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // verbs are the statements.
 var verbs = script.Verbs[*state]{
+	"*": (*state).call,
+
 	// The store.
 	"open":   func(s *state, c *statement) error { s.begin(); return s.open(c) },
 	"reopen": (*state).reopen, // with the same options but for those of the statement
@@ -39,7 +44,7 @@ var verbs = script.Verbs[*state]{
 		_ = d.Close()
 		return err
 	},
-	"cut-power": func(s *state, c *statement) error { s.use(s.mem.Crash()); return s.d.Close() },
+	"cut-power": func(s *state, c *statement) error { s.use(s.mem.Crash()); return s.close() },
 	"set": func(s *state, c *statement) error {
 		before := s.d.Options()
 		o := before
@@ -50,17 +55,21 @@ var verbs = script.Verbs[*state]{
 		}
 		return err
 	},
-	"readonly": func(s *state, _ *statement) error { return s.d.SetReadOnly() },
-	"flush":    func(s *state, _ *statement) error { return s.d.Flush() },
-	"sync":     func(s *state, _ *statement) error { return s.d.SyncLog() },
-	"compact":  func(s *state, c *statement) error { from, to := bounds(c); return s.d.Compact(s.Context(), from, to) },
+	"readonly": func(s *state, _ *statement) error {
+		err := s.d.SetReadOnly()
+		s.ended.CompareAndSwap(0, storeReadOnly)
+		return err
+	},
+	"flush":   func(s *state, _ *statement) error { return s.d.Flush() },
+	"sync":    func(s *state, _ *statement) error { return s.d.SyncLog() },
+	"compact": func(s *state, c *statement) error { from, to := bounds(c); return s.d.Compact(s.Context(), from, to) },
 	"look": func(s *state, _ *statement) error { // at the time, and at what is due
 		s.d.Metrics()
 		o := s.d.Options()
 		return s.d.SetOptions(&o)
 	},
-	"upgrade": func(s *state, _ *statement) error {
-		r, err := s.d.UpgradeFilters(s.Context(), nil, nil)
+	"upgrade": func(s *state, c *statement) error {
+		r, err := s.d.UpgradeFilters(s.Context(), nil, &db.UpgradeOptions{DryRun: c.Take("dry", "") == "true"})
 		s.Show("%d tables have new filters", r.Upgraded)
 		return err
 	},
@@ -150,6 +159,26 @@ var verbs = script.Verbs[*state]{
 		s.held.Store(&held{c.Name(), c.Args[1].Key, s.release})
 		return nil
 	},
+	"timed": func(s *state, c *statement) error { // shows how long another statement takes, rounded
+		to, start := c.Time("to"), time.Now()
+		s.Do(c.Rest(), "")
+		s.Show("%v passed", time.Since(start).Round(to))
+		return nil
+	},
+	"closing": func(s *state, c *statement) error { // opens the store again, and closes it while a call waits for a table
+		if err := s.reopen(&statement{}); err != nil {
+			return err
+		}
+		h := &held{"open", "*.ldb", make(chan struct{})}
+		s.held.Store(h)
+		rest := c.Rest()
+		rest.Aside = true
+		go s.Do(rest, "has ended")
+		synctest.Wait()
+		err := s.close()
+		close(h.release)
+		return err
+	},
 	"release": func(s *state, _ *statement) error { close(s.release); return nil },
 	"sleep":   func(_ *state, c *statement) error { time.Sleep(script.Sure(time.ParseDuration(c.Name()))); return nil },
 	"clock": func(s *state, c *statement) error {
@@ -160,10 +189,7 @@ var verbs = script.Verbs[*state]{
 	// What has a name. "close" without one closes the store.
 	"close": func(s *state, c *statement) error {
 		if len(c.Args) == 0 {
-			start := time.Now()
-			err := s.d.Close()
-			require.Zero(s, time.Since(start), "Close waits")
-			return err
+			return s.close()
 		}
 		return s.named[c.Name()].(io.Closer).Close()
 	},
@@ -276,7 +302,8 @@ var verbs = script.Verbs[*state]{
 			if err != nil {
 				return err
 			}
-			s.Show("%s: found is %v, deleted %v, expired %v", script.Text(e.key), x.Found, x.Deleted, x.Expired)
+			last := append([]report.ExplainStep{{Run: "nowhere"}}, x.Steps...)[len(x.Steps)]
+			s.Show("%s: found is %v, deleted %v, expired %v, %s", script.Text(e.key), x.Found, x.Deleted, x.Expired, last.Run)
 			require.Equal(s, x.Expired, strings.Contains(x.String(), "expired: "))
 		}
 		return nil
@@ -320,6 +347,12 @@ var verbs = script.Verbs[*state]{
 		}
 		return nil
 	},
+	"compression": func(s *state, _ *statement) error { // of the first block of each table
+		for _, t := range script.Sure(s.d.Tables()) {
+			s.Show("level %d: compression %d", t.Level, fixture.CompressionOf(fixture.ReadFile(s, s.mem, filepath.Join("db", t.Name))))
+		}
+		return nil
+	},
 	"values": func(s *state, _ *statement) error { // the value tables
 		all, err := s.d.ValueTables()
 		for _, t := range all {
@@ -360,7 +393,7 @@ var verbs = script.Verbs[*state]{
 			case match && holds == "":
 				s.Show("%s", name)
 			case match:
-				s.Show("%s: %v", name, bytes.Contains(fixture.ReadFile(s, s.mem, filepath.Join(dir, name)), []byte(holds)))
+				s.Show("%s: %v", name, bytes.Contains(fixture.ReadFile(s, s.mem, filepath.Join(dir, name)), script.Word(holds)))
 			}
 		}
 		return err
@@ -370,7 +403,7 @@ var verbs = script.Verbs[*state]{
 		s.Show("faults: %q", r.Faults)
 		return err
 	},
-	"print": func(s *state, c *statement) error { // fields of what describes the store
+	"print": func(s *state, c *statement) error { // fields of what describes the store, sums rounded
 		from := map[string]func() any{
 			"metrics":  func() any { return s.in(c).(*db.DB).Metrics() },
 			"options":  func() any { return s.in(c).(*db.DB).Options() },
@@ -378,8 +411,13 @@ var verbs = script.Verbs[*state]{
 			"opening":  func() any { return s.in(c).(*db.DB).OpenReport() },
 			"recorded": func() any { return script.Sure(db.RecordedOptions(c.Take("dir", "db"), &db.Options{FS: s.o.FS})) },
 		}[c.Name()]()
+		to := uint64(c.Number("to", 1))
 		for _, a := range c.Args[1:] {
-			s.Show("%s=%v", a.Key, Field(reflect.ValueOf(from), a.Key))
+			v := Field(reflect.ValueOf(from), a.Key)
+			if v.Kind() == reflect.Uint64 {
+				v = reflect.ValueOf((v.Uint() + to/2) / to * to)
+			}
+			s.Show("%s=%v", a.Key, v)
 		}
 		return nil
 	},
@@ -398,8 +436,55 @@ type closer func()
 
 func (f closer) Close() error { f(); return nil }
 
+// call calls the method of the store, or of what "in" names, whose name is the verb. It gets the arguments, and zero
+// values for those that are missing, but a context, which may end "within" a time. A result is shown if it is plain, or
+// named by "as".
+func (s *state) call(c *statement) (failed error) {
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	if limit := c.Time("within"); limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	as, times, method := c.Take("as", ""), c.Number("times", 1), reflect.ValueOf(s.in(c)).MethodByName(c.Verb)
+	require.True(s, method.IsValid(), "there is no verb %q", c.Verb)
+	var in, results []reflect.Value
+	for i := range method.Type().NumIn() {
+		arg := reflect.New(method.Type().In(i)).Elem()
+		if arg.Type() == reflect.TypeFor[context.Context]() {
+			arg.Set(reflect.ValueOf(ctx))
+		} else if len(c.Args) > 0 {
+			to := arg
+			if arg.Kind() == reflect.Pointer && len(c.Args[0].Vals) > 0 { // a field of options
+				arg.Set(reflect.New(arg.Type().Elem()))
+				to = Field(arg, c.Args[0].Key)
+			}
+			setOption(to, c.Args[0])
+			c.Args = c.Args[1:]
+		}
+		in = append(in, arg)
+	}
+	for range times {
+		results = method.Call(in)
+	}
+	for _, out := range results {
+		switch v := out.Interface().(type) {
+		case nil:
+		case error:
+			failed = v
+		case bool, uint64, time.Duration:
+			s.Show("%v", v)
+		case []byte:
+			s.Show("%s", script.Text(v))
+		default:
+			s.named[as] = v
+		}
+	}
+	return failed
+}
+
 func (s *state) reopen(c *statement) error {
-	if err := s.d.Close(); err != nil && err != db.ErrClosed {
+	if err := s.close(); err != nil && err != db.ErrClosed {
 		s.Show("close: %s", script.Failure(err))
 	}
 	return s.open(c)
@@ -413,7 +498,9 @@ func (s *state) open(c *statement) (err error) {
 	s.dir = c.Take("dir", s.dir)
 	setOptions(&s.o, c)
 	return s.unchanged(func() error {
-		s.d, err = db.Open(s.dir, &s.o)
+		o := s.o
+		o.FS = s.endingFS()
+		s.d, err = db.Open(s.dir, &o)
 		require.False(s, s.d.IsFollower())
 		return err
 	})
@@ -457,7 +544,9 @@ func (s *state) fill(c *statement) error {
 		if err != nil {
 			return err
 		}
-		synctest.Wait()
+		if !c.Aside {
+			synctest.Wait()
+		}
 		time.Sleep(every)
 	}
 	return nil
@@ -521,7 +610,11 @@ func (s *state) content(r any, o *db.IterOptions) string {
 			require.Equal(s, []string{e}, s.lookUp(r.(db.Reader), entry{key: []byte(key)}))
 		}
 	}
-	return cmp.Or(strings.Join(forward, " "), "(empty)")
+	all := cmp.Or(strings.Join(forward, " "), "(empty)")
+	if len(forward) > 50 {
+		return fmt.Sprintf("%d entries, %08x", len(forward), crc32.ChecksumIEEE([]byte(all)))
+	}
+	return all
 }
 
 // lookUp returns what Get finds. Has and MultiGet must agree.
