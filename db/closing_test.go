@@ -5,13 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,190 +22,11 @@ import (
 
 var closingRounds = flag.Int("closing.rounds", 20, "how often a store is closed while all its methods are called")
 
-// closingOptions are the options of a store whose tables all stay in level 0.
-func closingOptions(fsys vfs.FS) *db.Options {
-	o := testOptions(fsys)
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1001, 1002
-	o.Changes.Bytes = 1 << 20
-	return o
-}
-
-// filledForClosing makes a database with three tables over the same keys.
-func filledForClosing(t *testing.T, fsys vfs.FS) {
-	o := closingOptions(fsys)
-	o.Filters.Policy = filter.None
-	d := mustOpen(t, o)
-	for range 3 {
-		fill(t, d, 0, 200)
-		require.NoError(t, d.Flush())
-	}
-	require.NoError(t, d.Close())
-}
-
 // keepingChanges returns options of a store that keeps its history.
 func keepingChanges(fsys vfs.FS) *db.Options {
 	o := testOptions(fsys)
 	o.Changes.Bytes = 1 << 40
 	return o
-}
-
-// Close waits for callers that write tables, as it does for background work. Once Close has released
-// the directory, another store may be opened there, and its files get the same numbers.
-func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
-	for name, call := range map[string]func(*db.DB) error{
-		"Compact": func(d *db.DB) error { return d.Compact(background, nil, nil) },
-		"UpgradeFilters": func(d *db.DB) error {
-			_, err := d.UpgradeFilters(background, nil, nil)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			filledForClosing(t, mem)
-			synctest.Test(t, func(t *testing.T) {
-				g := fixture.NewGate()
-				var released atomic.Bool // the directory
-				d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if released.Load() && op.Kind != wrap.OpClose {
-						t.Errorf("%v of %s after Close", op.Kind, op.Name)
-					}
-					return g.Hook(op)
-				})))
-				g.Closed.Store(true)
-				called := make(chan error, 1)
-				go func() { called <- call(d) }()
-				synctest.Wait()
-				require.NotEmpty(t, g.Arrived)
-				go func() {
-					if err := d.Close(); err != nil {
-						t.Error(err)
-					}
-					released.Store(true)
-				}()
-				synctest.Wait()
-				if released.Load() {
-					t.Error("Close released the directory while a table was being written")
-				}
-				close(g.Open)
-				require.ErrorIs(t, <-called, db.ErrClosed)
-				synctest.Wait()
-				require.True(t, released.Load())
-			})
-			d := openTest(t, closingOptions(mem))
-			for k := range 200 {
-				requireValue(t, d, testKey(k), testValue(k))
-			}
-			require.NoError(t, strayFilesWhenIdle(d, mem))
-		})
-	}
-}
-
-// A read that is about to open a table when the store closes returns ErrClosed. A table that is
-// opened meanwhile is closed immediately.
-func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
-	for name, read := range map[string]func(*db.DB) error{
-		"Get":      func(d *db.DB) error { _, err := d.Get(testKey(7)); return err },
-		"GetTo":    func(d *db.DB) error { _, err := d.GetTo(nil, testKey(7)); return err },
-		"Has":      func(d *db.DB) error { _, err := d.Has(testKey(7)); return err },
-		"MultiGet": func(d *db.DB) error { _, err := d.MultiGet([][]byte{testKey(7), testKey(8)}); return err },
-		"Explain":  func(d *db.DB) error { _, err := d.Explain(testKey(7)); return err },
-		"Check":    func(d *db.DB) error { _, err := d.Check(background); return err },
-		"Tables":   func(d *db.DB) error { _, err := d.Tables(); return err },
-		"ApproximateSize": func(d *db.DB) error {
-			_, err := d.ApproximateSize(testKey(7), testKey(8))
-			return err
-		},
-		"Filters": func(d *db.DB) error { _, err := d.Filters(background, 10); return err },
-		"a dry run of UpgradeFilters": func(d *db.DB) error {
-			_, err := d.UpgradeFilters(background, nil, &db.UpgradeOptions{DryRun: true})
-			return err
-		},
-		"an iterator": func(d *db.DB) error {
-			it, err := d.NewIterator(nil)
-			if err == nil {
-				it.First()
-				err = it.Err()
-				_ = it.Close()
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			filledForClosing(t, mem)
-			arrived, open := make(chan struct{}), make(chan struct{})
-			var opened atomic.Int64
-			d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-				if op.Kind != wrap.OpOpen || filepath.Ext(op.Name) != ".ldb" {
-					return nil
-				}
-				switch n := opened.Add(1); {
-				case n == 1:
-					close(arrived)
-					<-open
-				case n > 100:
-					return &wrap.Fault{Err: errors.New("too many tables are opened")}
-				}
-				return nil
-			})))
-			result := make(chan error, 1)
-			go func() { result <- read(d) }()
-			<-arrived
-			if err := d.Close(); err != nil {
-				require.ErrorContains(t, err, "1 iterator")
-			}
-			close(open)
-			require.ErrorIs(t, <-result, db.ErrClosed)
-			require.LessOrEqual(t, opened.Load(), int64(1), "tables that were opened")
-		})
-	}
-}
-
-// A snapshot that is closed during a read keeps no versions alive any more. The versions may be gone
-// when the read gets to them, so it must return an error instead of what it finds.
-func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
-	key := testKey(50)
-	for name, read := range map[string]func(*db.Snapshot) error{
-		"Get":   func(s *db.Snapshot) error { _, err := s.Get(key); return err },
-		"GetTo": func(s *db.Snapshot) error { _, err := s.GetTo(nil, key); return err },
-		"Has": func(s *db.Snapshot) error {
-			has, err := s.Has(key)
-			if err == nil && !has {
-				err = db.ErrNotFound
-			}
-			return err
-		},
-		"MultiGet": func(s *db.Snapshot) error {
-			values, err := s.MultiGet([][]byte{key})
-			if err == nil && values[0] == nil {
-				err = db.ErrNotFound
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := hook{at: of(wrap.OpRead, ".ldb")} // at the next read of a block
-			o := closingOptions(h.over(vfs.NewMem()))
-			o.Filters.Policy = filter.None
-			d := openTest(t, o)
-			require.NoError(t, d.Put(key, []byte("old"), db.NoSync))
-			require.NoError(t, d.Flush())
-			fill(t, d, 0, 50)
-			fill(t, d, 51, 100)
-			require.NoError(t, d.Flush())
-			for _, f := range d.State().Version.Levels[0].Files {
-				require.NoError(t, d.TableCache().OpenWhole(f))
-			}
-			s := d.NewSnapshot()
-			h.arm(func() {
-				require.NoError(t, s.Close())
-				require.NoError(t, d.Put(key, []byte("new"), db.NoSync))
-				require.NoError(t, d.Compact(background, nil, nil))
-			})
-			require.ErrorIs(t, read(s), db.ErrClosed)
-			require.True(t, h.called())
-		})
-	}
 }
 
 const closingKeys = 300
@@ -331,7 +150,7 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 		var over atomic.Bool
 		o := keepingChanges(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			given := strings.HasPrefix(op.Name, "in") && op.NewName == "" // the test makes tables to ingest there
-			if over.Load() && changesFiles(op.Kind) && !given {
+			if over.Load() && fixture.ChangesFiles(op.Kind) && !given {
 				t.Errorf("%v of %s after Close", op.Kind, op.Name)
 			}
 			return nil
@@ -364,11 +183,52 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 	require.NoError(t, strayFilesWhenIdle(d, mem))
 }
 
-// changesFiles reports whether operations of that kind change the directory or its files.
-func changesFiles(kind wrap.OpKind) bool {
-	switch kind {
-	case wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpLink, wrap.OpMkdirAll, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir:
-		return true
+// Many writers and SetReadOnly at once: what was acknowledged survives a power cut, the rest is refused.
+func TestSetReadOnlyAmongWritersKeepsWhatWasAcknowledged(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	var wg sync.WaitGroup
+	var counts [4]int
+	begun := make(chan struct{}, len(counts))
+	for w := range counts {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				err := d.Put(testKey(1000*w+i%1000), testValue(i), db.NoSync)
+				if err != nil {
+					require.ErrorIs(t, err, db.ErrReadOnly)
+					return
+				}
+				if counts[w]++; i == 0 {
+					begun <- struct{}{}
+				}
+			}
+		})
 	}
-	return false
+	for range counts {
+		<-begun
+	}
+	require.NoError(t, d.SetReadOnly())
+	wg.Wait()
+	copied := mem.Crash()
+	require.NoError(t, d.Close())
+	d = openTest(t, testOptions(copied))
+	for w, n := range counts {
+		requireValue(t, d, testKey(1000*w+(n-1)%1000), testValue(n-1))
+	}
+}
+
+// randomTuning returns o with random values of all options that can be changed.
+func randomTuning(o db.Options, rnd *rand.Rand) db.Options {
+	o.Compaction = db.CompactionOptions{
+		MaxConcurrent: 1 + rnd.IntN(4), L0Trigger: 1 + rnd.IntN(5), L0Slowdown: 6 + rnd.IntN(3), L0Stop: 10 + rnd.IntN(5),
+		MaxLevelBase: 4<<10 + rnd.Int64N(64<<10),
+	}
+	o.Memtables = db.MemtableOptions{Size: 4<<10 + rnd.IntN(32<<10), MaxWaiting: 1 + rnd.IntN(4)}
+	o.Tables = db.TableOptions{
+		Size: 4<<10 + rnd.Int64N(16<<10), BlockSize: 64 + rnd.IntN(4<<10), RestartInterval: 1 + rnd.IntN(20),
+		Compression: db.Compression(rnd.IntN(4)),
+	}
+	o.Cache.Size = []int64{-1, 1, 4 << 10, 256 << 10, 8 << 20}[rnd.IntN(5)]
+	o.Cache.MaxOpenFiles = 10 + rnd.IntN(50)
+	return o
 }
