@@ -1,12 +1,12 @@
 package db_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,41 +122,30 @@ func TestAFailedOpenReturnsItsPart(t *testing.T) {
 // An idle store keeps a large memtable only until a busy one needs the memory.
 func TestAnIdleStoreGivesUpItsMemtable(t *testing.T) {
 	r := smallResources(t, 8) // 16 KiB for each small memtable, 256 KiB in common
+	putWhile := func(d *db.DB, more func() bool) {
+		for i := 0; more(); i++ {
+			require.Less(t, i, 500_000, "%+v", *r.Metrics())
+			require.NoError(t, d.Put(testKey(i%1000), testValue(i), db.NoSync))
+			requireWithin(t, r)
+		}
+	}
 	var idle []*db.DB
 	for range 4 {
 		d := openTest(t, sharing(r, vfs.NewMem()))
-		for i := 0; d.State().Mem.Grant.Small(); i++ { // until it has a large one
-			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
-		}
+		putWhile(d, func() bool { return d.State().Mem.Grant.Small() })
 		settle(t, d)
+		putWhile(d, func() bool { return d.State().Mem.Grant.Small() })
 		idle = append(idle, d)
-		for i := 0; d.State().Mem.Grant.Small(); i++ {
-			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
-		}
 	}
 	require.Greater(t, r.Metrics().Memtables.Used, int64(192<<10), "of 256 KiB")
 	busy := openTest(t, sharing(r, vfs.NewMem()))
-	for i := 0; busy.State().Mem.Capacity() < 60<<10; i++ {
-		require.Less(t, i, 500_000, "%+v", *r.Metrics())
-		require.NoError(t, busy.Put(testKey(i%1000), testValue(i), db.NoSync))
-		requireWithin(t, r)
-	}
+	putWhile(busy, func() bool { return busy.State().Mem.Capacity() < 60<<10 })
 	require.Positive(t, r.Metrics().Memtables.EarlyFlushes)
-	flushed := 0
-	for _, d := range idle {
-		if d.State().Mem.Grant.Small() {
-			flushed++
-		}
-		requireValue(t, d, testKey(5), testValue(5))
-	}
-	require.Positive(t, flushed)
+	require.True(t, slices.ContainsFunc(idle, func(d *db.DB) bool { return d.State().Mem.Grant.Small() }))
 }
 
-// merging counts the merges of several stores. If hold is set, each merge waits for it once it has begun.
-type merging struct {
-	now, most, all atomic.Int64
-	hold           chan struct{}
-}
+// merging counts the merges of several stores.
+type merging struct{ now, most, all atomic.Int64 }
 
 func (m *merging) listener() *db.EventListener {
 	return &db.EventListener{
@@ -169,7 +158,6 @@ func (m *merging) listener() *db.EventListener {
 				most = m.most.Load()
 			}
 			m.all.Add(1)
-			<-m.hold
 		},
 		CompactionEnd: func(i db.CompactionInfo) {
 			if !i.TrivialMove {
@@ -179,46 +167,11 @@ func (m *merging) listener() *db.EventListener {
 	}
 }
 
-// The slots bound the concurrent merges of all stores, and each store gets its turn. The merges are held
-// after they have begun: without that, a fast machine ends each before the next begins.
-func TestStoresShareCompactionSlots(t *testing.T) {
-	const stores, slots = 6, 2
-	r := smallResources(t, stores)
-	m := merging{hold: make(chan struct{})}
-	var all []*db.DB
-	for range stores {
-		o := sharing(r, vfs.NewMem())
-		o.EventListener, o.Compaction.L0Trigger = m.listener(), 2
-		o.Memtables.Size = 1 << 20 // no flush but those below
-		d := openTest(t, o)
-		require.Equal(t, slots, d.Present().Compaction.MaxConcurrent)
-		for range 2 { // two tables of the same keys
-			fill(t, d, 0, 50)
-			require.NoError(t, d.Flush())
-		}
-		all = append(all, d)
-	}
-	eventually(t, func() bool { return m.all.Load() == slots && r.Metrics().Compactions.Waiting == stores-slots })
-	for begun := int64(slots + 1); begun <= stores; begun++ {
-		m.hold <- struct{}{}
-		eventually(t, func() bool { return m.all.Load() == begun })
-	}
-	close(m.hold)
-	for _, d := range all {
-		settle(t, d)
-		require.EqualValues(t, 1, d.Metrics().Compactions.Count)
-	}
-	require.EqualValues(t, slots, m.most.Load())
-	require.EqualValues(t, stores, m.all.Load())
-	require.Zero(t, r.Metrics().Compactions.Used)
-}
-
 // Stores that write, read, flush, compact, upgrade filters and are opened again at the same time, as fast as they can,
 // stay within each bound and lose nothing. There are more of them than may be open.
 func TestBusyStoresStayWithinEachBound(t *testing.T) {
 	r := smallResources(t, 4)
-	m := merging{hold: make(chan struct{})}
-	close(m.hold)
+	var m merging
 	var users sync.WaitGroup
 	for i := range uint64(6) {
 		o := sharing(r, vfs.NewMem())
@@ -236,12 +189,8 @@ func TestBusyStoresStayWithinEachBound(t *testing.T) {
 		if m.Memtables.Used-m.Memtables.Overdrawn > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit || m.Stores > m.MaxStores {
 			t.Errorf("the stores use %+v", *m)
 		}
-		select {
-		case <-done:
-			running = false
-		default:
-			runtime.Gosched()
-		}
+		running = !closed(done)
+		runtime.Gosched()
 	}
 	require.LessOrEqual(t, m.most.Load(), int64(2))
 	require.Positive(t, m.all.Load())
@@ -310,127 +259,73 @@ func useShared(o *db.Options, seed uint64) error {
 	return errors.Join(err, failed(), d.Close())
 }
 
-// While one store's compactions hold all slots, others write until level 0 is full and wait. When
-// a slot is free, they continue.
-func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
-	r, err := db.NewResources(db.ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
-	require.NoError(t, err)
-	hold, held := make(chan struct{}), make(chan struct{}, 1)
-	o := sharing(r, vfs.NewMem())
-	o.Compaction.Filter = func(_, value []byte) ([]byte, bool) {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-hold
-		return value, true
-	}
-	holder := openTest(t, o)
-	fill(t, holder, 0, 100)
-	require.NoError(t, holder.Flush())
-	compacted := make(chan error, 1)
-	go func() { compacted <- holder.Compact(background, nil, nil) }()
-	<-held
-	o = sharing(r, vfs.NewMem())
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1, 2, 3
-	waiting := openTest(t, o)
-	for i := range 2 {
-		fill(t, waiting, i, 100)
-		require.NoError(t, waiting.Flush())
-	}
-	require.NoError(t, waiting.Put(testKey(1), testValue(1), db.NoSync))
-	eventually(t, func() bool { return r.Metrics().Compactions.Waiting == 1 })
-	ctx, cancel := context.WithCancel(background)
-	ended := make(chan error, 1)
-	go func() { ended <- waiting.Compact(ctx, nil, nil) }()
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled, "Compact waits for a slot, but not for ever")
-	close(hold)
-	require.NoError(t, <-compacted)
-	settle(t, waiting)
-	require.Positive(t, waiting.Metrics().Compactions.Count)
-	require.Positive(t, r.Metrics().Compactions.Waits)
-}
-
-// failing has the operations of a store fail that at chooses, given how many there were before.
-func failing(at func(op wrap.Op, before int64) bool) func(o *db.Options) func() {
+// whenever has a store do something at the operations that at chooses, given how many there were before.
+func whenever(at func(op wrap.Op, before int64) bool, do func(end chan struct{}) error) func(o *db.Options) func() {
 	return func(o *db.Options) func() {
 		var ops atomic.Int64
-		o.FS = wrap.NewFaulty(o.FS, wrap.FailIf(nil, func(op wrap.Op) bool { return at(op, ops.Add(1)-1) }))
-		return func() {}
+		end := make(chan struct{})
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			if at(op, ops.Add(1)-1) {
+				if err := do(end); err != nil {
+					return &wrap.Fault{Err: err}
+				}
+			}
+			return nil
+		})
+		return func() { close(end) }
+	}
+}
+
+func fails(chan struct{}) error { return wrap.ErrInjected }
+
+func hangs(end chan struct{}) error { <-end; return nil }
+
+func panics(end chan struct{}) error {
+	if !closed(end) {
+		panic(fixture.Boom)
+	}
+	return nil
+}
+
+// closesWhatItRead returns the choice of the operations that close a table which was opened for reading.
+func closesWhatItRead() func(op wrap.Op, before int64) bool {
+	var read sync.Map
+	return func(op wrap.Op, _ int64) bool {
+		if op.Kind == wrap.OpOpen {
+			read.Store(op.Name, true)
+		}
+		_, ok := read.Load(op.Name)
+		return ok && op.Kind == wrap.OpClose && isTable(op.Name)
 	}
 }
 
 // disturbances are what may happen to one of several stores. Each changes the options of the store, and returns
 // a function that ends the disturbance.
 var disturbances = map[string]func(o *db.Options) (end func()){
-	"its disk fails":               failing(func(_ wrap.Op, before int64) bool { return before >= 200 }),
-	"its tables cannot be written": failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) }),
-	"its tables cannot be read":    failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) && op.Kind == wrap.OpRead }),
+	"its disk fails":                             whenever(func(_ wrap.Op, before int64) bool { return before >= 200 }, fails),
+	"its tables cannot be written":               whenever(func(op wrap.Op, _ int64) bool { return isTable(op.Name) }, fails),
+	"its tables cannot be read":                  whenever(func(op wrap.Op, _ int64) bool { return isTable(op.Name) && op.Kind == wrap.OpRead }, fails),
+	"its file system panics when a table closes": whenever(closesWhatItRead(), panics),
+	"its file system hangs when a table closes":  whenever(closesWhatItRead(), hangs),
+	"its file system hangs":                      whenever(func(_ wrap.Op, before int64) bool { return before >= 300 }, hangs),
 	"its comparer panics": func(o *db.Options) func() {
 		b := &fixture.Bomb{}
 		b.At.Store(3000)
 		o.Comparer = b.Comparer()
 		return func() { b.At.Store(0) }
 	},
-	"its file system panics when a table closes": func(o *db.Options) func() {
-		var disarmed atomic.Bool
-		o.FS = whenReadTablesClose(o.FS, func() {
-			if !disarmed.Load() {
-				panic(fixture.Boom)
-			}
-		})
-		return func() { disarmed.Store(true) }
-	},
-	"its file system hangs when a table closes": func(o *db.Options) func() {
-		hang := make(chan struct{})
-		o.FS = whenReadTablesClose(o.FS, func() { <-hang })
-		return func() { close(hang) }
-	},
-	"its file system hangs": func(o *db.Options) func() {
-		hang := make(chan struct{})
-		var ops atomic.Int64
-		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
-			if ops.Add(1) > 300 {
-				<-hang
-			}
-			return nil
-		})
-		return func() { close(hang) }
-	},
 	"its compaction filter hangs": func(o *db.Options) func() {
-		hang := make(chan struct{})
-		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { <-hang; return value, true }
-		return func() { close(hang) }
+		end := make(chan struct{})
+		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { <-end; return value, true }
+		return func() { close(end) }
 	},
 	"it is opened and closed": nil,
 }
 
-// whenReadTablesClose calls f before a table that was opened for reading is closed.
-func whenReadTablesClose(fs vfs.FS, f func()) vfs.FS {
-	var read sync.Map
-	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
-		if !isTable(op.Name) {
-			return nil
-		}
-		if op.Kind == wrap.OpOpen {
-			read.Store(op.Name, true)
-		} else if _, ok := read.Load(op.Name); ok && op.Kind == wrap.OpClose {
-			f()
-		}
-		return nil
-	})
-}
-
 // disturb writes to a store and reads from it until stop is closed, whatever happens to it.
-func disturb(o *db.Options, again bool, stop <-chan struct{}) (last *db.DB) {
+func disturb(o *db.Options, again bool, stop chan struct{}) (last *db.DB) {
 	d, _ := db.Open("db", o)
-	for i := 0; d != nil; i++ {
-		select {
-		case <-stop:
-			return d
-		default:
-		}
+	for i := 0; d != nil && !closed(stop); i++ {
 		_ = base.Catch(base.Bytewise, "a test", func() error {
 			_ = d.Put(testKey(i*7919%3000), testValue(i), db.NoSync)
 			_, _ = d.Get(testKey(i % 3000))
@@ -441,7 +336,7 @@ func disturb(o *db.Options, again bool, stop <-chan struct{}) (last *db.DB) {
 			d, _ = db.Open("db", o)
 		}
 	}
-	return nil
+	return d
 }
 
 // Whatever happens to one store, the others read and write what they did.
@@ -449,10 +344,7 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 	for name, disturbance := range disturbances {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := db.NewResources(db.ResourcesOptions{
-				MaxStores: 3, CacheSize: 96 << 10, MaxOpenFiles: 30, MemtableSize: 192 << 10, MaxConcurrent: 2,
-			})
-			require.NoError(t, err)
+			r := smallResources(t, 3)
 			o, end := sharing(r, vfs.NewMem()), func() {}
 			o.FS = vfs.NewMem() // the operations of a store that fails are in no order
 			if disturbance != nil {

@@ -50,21 +50,28 @@ func readTables(t *testing.T, d *db.DB, check func()) {
 }
 
 // The memory of filters and indexes stays within Options.Cache.Memory while several goroutines read, except for the
-// tables that they are just opening.
+// tables that they are just opening. A smaller bound is in force when SetOptions returns, and a larger one lets tables
+// stay open.
 func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 	o := manyTables(t)
 	o.Cache = db.CacheOptions{Memory: 64 << 20}
-	d := mustOpen(t, o)
+	d := openTest(t, o)
 	readTables(t, d, func() {})
 	all := d.Metrics().Tables
 	require.Greater(t, all.Open, 100)
 	require.Zero(t, all.ClosedForMemory)
 	require.InEpsilon(t, all.FilterBytes+all.IndexBytes, all.MemoryBytes, 0.001)
 	require.InEpsilon(t, all.MemoryNeeded, all.MemoryBytes, 0.05)
-	require.NoError(t, d.Close())
+	change := func(c db.CacheOptions) *db.Metrics {
+		o := d.Options()
+		o.Cache = c
+		require.NoError(t, d.SetOptions(&o))
+		return d.Metrics()
+	}
 
-	o.Cache = db.CacheOptions{Memory: max(all.MemoryNeeded/3, db.MinMemory)}
-	d = openTest(t, o)
+	memory := max(all.MemoryNeeded/3, db.MinMemory)
+	m := change(db.CacheOptions{Memory: memory})
+	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
 	oneTable := all.MemoryBytes / int64(all.Open)
 	readTables(t, d, func() {
 		m := d.Metrics()
@@ -72,14 +79,26 @@ func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 			t.Errorf("%d bytes are used; want at most %d and 4 tables", m.Tables.MemoryBytes, m.Tables.MemoryLimit)
 		}
 	})
-	m := d.Metrics()
-	require.Equal(t, o.Cache.Memory, m.Cache.Memory)
-	require.Equal(t, o.Cache.Memory-o.Cache.Memory/db.BlockShare, m.Tables.MemoryLimit)
+	m = d.Metrics()
+	require.Equal(t, memory, m.Cache.Memory)
+	require.Equal(t, memory-memory/db.BlockShare, m.Tables.MemoryLimit)
 	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
 	require.LessOrEqual(t, m.Tables.MemoryBytes+m.Cache.Bytes, m.Cache.Memory)
 	require.Greater(t, m.Tables.ClosedForMemory, uint64(100))
 	require.Greater(t, m.Tables.Open, tables.LeastOpen)
 	require.InEpsilon(t, all.MemoryNeeded, m.Tables.MemoryNeeded, 0.1)
+
+	change(db.CacheOptions{})
+	readTables(t, d, func() {})
+	require.Equal(t, all.Open, d.Metrics().Tables.Open)
+
+	// Blocks alone do not use more than the bound either, and a Size that means no limit is none.
+	m = change(db.CacheOptions{Size: 64 << 20, Memory: 256 << 10})
+	require.EqualValues(t, 256<<10, m.Cache.Capacity)
+	readTables(t, d, func() {})
+	m = d.Metrics()
+	require.LessOrEqual(t, m.Cache.Bytes+m.Tables.MemoryBytes, int64(256<<10))
+	require.NoError(t, (&db.Options{Cache: db.CacheOptions{Size: math.MaxInt64}}).Validate())
 }
 
 // Tables that iterators hold stay open for other readers, since closing them would free nothing. They are closed when
@@ -115,24 +134,6 @@ func TestTablesThatIteratorsHoldStayOpen(t *testing.T) {
 	require.Equal(t, uint64(m.MemoryBytes), m.FilterBytes+m.IndexBytes)
 }
 
-// A smaller bound is in force when SetOptions returns, and a larger one lets tables stay open.
-func TestTheBoundOfMemoryCanBeChanged(t *testing.T) {
-	o := manyTables(t)
-	d := openTest(t, o)
-	readTables(t, d, func() {})
-	all := d.Metrics().Tables
-	now := d.Options()
-	now.Cache.Memory, now.Cache.Size = max(all.MemoryNeeded/3, db.MinMemory), 8<<10
-	require.NoError(t, d.SetOptions(&now))
-	m := d.Metrics()
-	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
-	require.Positive(t, m.Tables.ClosedForMemory)
-	now.Cache = db.CacheOptions{}
-	require.NoError(t, d.SetOptions(&now))
-	readTables(t, d, func() {})
-	require.Equal(t, all.Open, d.Metrics().Tables.Open)
-}
-
 // Blocks have what filters and indexes leave, and a part of their own.
 func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 	const mb = 1 << 20
@@ -158,18 +159,6 @@ func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 	require.GreaterOrEqual(t, beside, int64(128*mb), "by default tables use no memory of blocks")
 	require.Equal(t, full.Cache.Memory-full.Cache.Size, beside)
 	require.LessOrEqual(t, most, full.Cache.Size)
-}
-
-// Blocks alone do not use more than the bound either, and a Size that means no limit is none.
-func TestBlocksAreWithinTheMemory(t *testing.T) {
-	o := manyTables(t)
-	o.Cache = db.CacheOptions{Size: 64 << 20, Memory: 256 << 10}
-	d := openTest(t, o)
-	readTables(t, d, func() {})
-	m := d.Metrics()
-	require.Equal(t, o.Cache.Memory, m.Cache.Capacity)
-	require.LessOrEqual(t, m.Cache.Bytes+m.Tables.MemoryBytes, o.Cache.Memory)
-	require.NoError(t, (&db.Options{Cache: db.CacheOptions{Size: math.MaxInt64}}).Validate())
 }
 
 // Several databases share one bound. One that opens tables closes those of the one that has most.
