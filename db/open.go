@@ -66,11 +66,11 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 //  4. makeWorkers: what reads tables and what writes them; compactions, bulk changes and flushes
 //  5. recover or openFollower: the content of the logs, which is what readers see and a new MANIFEST, or a view
 //
-// Then the parts are those of a DB, and its goroutines start. What a part calls is there when it is made, with three
-// exceptions, which are called later: a follower drops tables from the cache, which reads through the follower; the set
-// asks for the time; and the end of a compaction wakes the bulk changes, which use the compactions.
+// Then the DB, whose parts these are, is open, and its goroutines start. What a part calls is there when it is made,
+// with three exceptions, which are called later: a follower drops tables from the cache, which reads through the
+// follower; the set asks for the time; and the end of a compaction wakes the bulk changes, which use the compactions.
 type opening struct {
-	parts
+	*parts
 	*live
 	obsolete *tables.Obsolete
 	// prefixes are those under which values expire although the directory has not recorded it.
@@ -81,7 +81,8 @@ type opening struct {
 // disk is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
 	d := new(DB)
-	o := &opening{parts: parts{opts: now.full, inForce: newOptionsInForce(now), share: part}, live: &d.live}
+	d.parts = parts{opts: now.full, inForce: newOptionsInForce(now), share: part}
+	o := &opening{parts: &d.parts, live: &d.live} // functions of the parts keep it, but no parts of its own
 	created, err := o.openDir(dir, follow)
 	if err != nil {
 		return nil, base.NoSpace(err)
@@ -91,7 +92,6 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 		if err := o.open(created); err != nil {
 			return err
 		}
-		d.parts = o.parts
 		d.closed.open.Store(true)
 		d.start()
 		return nil
