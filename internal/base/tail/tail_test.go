@@ -1,10 +1,13 @@
 package tail
 
 import (
+	"errors"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
 func TestBytesOfTheTailAreNotReadAgain(t *testing.T) {
@@ -63,4 +66,41 @@ func TestATailIsBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, int(c.want), int(c.guess.bytes(c.size))) })
 	}
+}
+
+func TestTheNextTailHasWhatTheLastTableNeeded(t *testing.T) {
+	data := make([]byte, 64<<10)
+	for i := range data {
+		data[i] = byte(i * i >> 8)
+	}
+	size := uint64(len(data))
+	var failed error
+	read := func(buf []byte, off int64) error {
+		copy(buf, data[off:])
+		return failed
+	}
+	filter := codec.Handle{Offset: size - 20_000, Size: 18_000}
+	var g Guess
+	var first Opening
+	first.Read(read, size, &g)
+	require.Nil(t, first.Has(filter), "only a sixteenth was read")
+	first.Need(filter)
+	first.Need(codec.Handle{Offset: 0, Size: 100}) // most of the bytes up to there are not needed
+	g.Learn(&first)
+	require.Equal(t, Cost{1, size/16 + tailFixed}, first.End())
+
+	var next Opening
+	next.Read(read, size, &g)
+	require.Equal(t, data[filter.Offset:filter.End()], next.Has(filter))
+	cost := next.End()
+	require.EqualValues(t, 1, cost.Reads)
+	require.Less(t, cost.Bytes, uint64(24_000))
+
+	failed = errors.New("unreadable")
+	var unread Opening
+	unread.Read(read, size, &g)
+	require.Nil(t, unread.Has(filter))
+	buf := make([]byte, 10)
+	require.Len(t, unread.Take(buf, size-10), 10, "all is read separately")
+	(*Opening)(nil).Need(filter) // of a block that is read when the table is open
 }
