@@ -100,7 +100,7 @@ func (o *opening) adoptExpiry(recorded manifest.Recorded) (err error) {
 // under the added ones have envelopes. edit adds the tables of the logs, which no version has yet.
 func (o *opening) recordExpiry(edit *manifest.Edit, seq uint64) error {
 	if len(o.prefixes) > 0 {
-		v, err := o.set.Current().Apply(edit)
+		v, err := o.set.Current().Apply(edit.Change())
 		if err != nil {
 			return err
 		}

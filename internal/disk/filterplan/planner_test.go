@@ -31,7 +31,7 @@ func (s *fakeStore) Learn(f *manifest.FileMeta) { s.learned[f.Num] = true }
 
 func newFakeStore(t *testing.T, keys map[int]uint64) *fakeStore {
 	s := &fakeStore{sizes: map[uint64]Sizes{}, learned: map[uint64]bool{}}
-	edit := &manifest.Edit{}
+	var edit manifest.Change
 	for level, n := range keys {
 		num := uint64(level + 1)
 		ikey := base.AppendInternalKey(nil, []byte{byte(level)}, num, base.KindSet)

@@ -45,9 +45,28 @@ func spliced[T any](old []T, c *levelChange, of func(*FileMeta) T) []T {
 	return append(out, old[next:]...)
 }
 
+// Change is the part of an edit that is about tables.
+type Change struct {
+	Deleted []DeletedFile
+	Added   []LevelFile
+	Values  []ValueDelta
+}
+
+// DeletedFile is a table that is removed from a level.
+type DeletedFile struct {
+	Level int
+	Num   uint64
+}
+
+// LevelFile is a table and its level.
+type LevelFile struct {
+	Level int
+	File  *FileMeta
+}
+
 // Apply returns the checked version that results from applying the edits to v. The new version has one reference and
 // counts as a reference of its files; v is unchanged, and the caller has a reference to it, or it has no files.
-func (v *Version) Apply(edits ...*Edit) (*Version, error) {
+func (v *Version) Apply(edits ...Change) (*Version, error) {
 	removed, added := v.net(edits)
 	var deltas []ValueDelta
 	for _, e := range edits {
@@ -56,8 +75,8 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	if len(v.roster.buckets) == 0 {
 		return v.fresh(added, deltas)
 	}
-	next := &Version{Cmp: v.Cmp, set: v.set, Levels: v.Levels}
-	next.refs.Store(1)
+	next := newVersion(v.Cmp, v.owner)
+	next.Levels = v.Levels
 	var unique bool
 	if next.roster, unique = v.roster.with(removed, added); !unique {
 		return nil, v.refused(removed, added)
@@ -103,7 +122,7 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 // net returns the files of v that the edits remove, and those that they add in the end. The deletions of
 // an edit come before its additions. What is not there is not removed, and an addition replaces a file
 // of the same number on the same level, as in LevelDB.
-func (v *Version) net(edits []*Edit) (removed, added []rosterEntry) {
+func (v *Version) net(edits []Change) (removed, added []rosterEntry) {
 	deletions, additions := 0, 0
 	for _, e := range edits {
 		deletions, additions = deletions+len(e.Deleted), additions+len(e.Added)
@@ -151,15 +170,24 @@ func compareChanges(a, b change) int {
 }
 
 func (v *Version) giveHandle(f *FileMeta) {
-	if f.Handle == nil && v.set != nil && v.set.opts.NewHandle != nil {
-		f.Handle = v.set.opts.NewHandle()
+	if f.Handle == nil && v.owner.NewHandle != nil {
+		f.Handle = v.owner.NewHandle()
 	}
 }
 
-// fresh returns the checked version of these files, which shares nothing with v.
+// Fresh returns the checked version of these tables, which shares nothing with v.
+func (v *Version) Fresh(tables []LevelFile, values []ValueDelta) (*Version, error) {
+	added := make([]rosterEntry, len(tables))
+	for i, t := range tables {
+		v.giveHandle(t.File)
+		added[i] = rosterEntry{t.File.Num, t.Level, t.File}
+	}
+	return v.fresh(added, values)
+}
+
+// fresh is Fresh for tables that have handles.
 func (v *Version) fresh(added []rosterEntry, deltas []ValueDelta) (*Version, error) {
-	next := &Version{Cmp: v.Cmp, set: v.set}
-	next.refs.Store(1)
+	next := newVersion(v.Cmp, v.owner)
 	var files [NumLevels + 1][]*FileMeta // with ValuesLevel
 	for _, e := range added {
 		files[e.level] = append(files[e.level], e.file)

@@ -22,7 +22,7 @@ import (
 type appliedStore struct {
 	t        *testing.T
 	rnd      *rand.Rand
-	set      *Set
+	owner    Owner
 	cmp      *base.Comparer
 	current  *Version
 	model    map[place]*FileMeta
@@ -36,9 +36,15 @@ type heldVersion struct {
 	model map[place]*FileMeta
 }
 
+// place is a table on a level.
+type place struct {
+	level int
+	num   uint64
+}
+
 func newAppliedStore(t *testing.T, rnd *rand.Rand, cmp *base.Comparer) *appliedStore {
 	s := &appliedStore{t: t, rnd: rnd, cmp: cmp, model: map[place]*FileMeta{}, obsolete: map[*FileMeta]int{}}
-	s.set = New(SetOptions{Cmp: cmp, Obsolete: func(files []LevelFile) {
+	s.owner.Obsolete = func(files []LevelFile) {
 		for i, f := range files {
 			require.NotContains(t, s.obsolete, f.File, "a table becomes obsolete once")
 			s.obsolete[f.File] = f.Level
@@ -49,8 +55,8 @@ func newAppliedStore(t *testing.T, rnd *rand.Rand, cmp *base.Comparer) *appliedS
 				require.Positive(t, CompareFiles(cmp, f.Level, files[i-1].File, f.File), "the oldest entries first")
 			}
 		}
-	}})
-	s.current = s.set.Current()
+	}
+	s.current = newVersion(cmp, &s.owner)
 	return s
 }
 
@@ -75,8 +81,8 @@ func (s *appliedStore) table() *FileMeta {
 }
 
 // edit returns an edit that removes and adds tables, and moves some. It may be unsound.
-func (s *appliedStore) edit() *Edit {
-	e := &Edit{}
+func (s *appliedStore) edit() Change {
+	var e Change
 	places := make([]place, 0, len(s.model))
 	for p := range s.model {
 		places = append(places, p)
@@ -104,7 +110,7 @@ func (s *appliedStore) edit() *Edit {
 }
 
 // applied returns the model after an edit.
-func (s *appliedStore) applied(edits []*Edit) map[place]*FileMeta {
+func (s *appliedStore) applied(edits []Change) map[place]*FileMeta {
 	model := maps.Clone(s.model)
 	for _, e := range edits {
 		for _, d := range e.Deleted {
@@ -136,7 +142,7 @@ func (s *appliedStore) scratch(model map[place]*FileMeta) (*Version, error) {
 
 // step applies edits, and compares the result, or the error, with that of a version from scratch.
 func (s *appliedStore) step() {
-	edits := []*Edit{s.edit()}
+	edits := []Change{s.edit()}
 	for s.rnd.IntN(4) == 0 {
 		edits = append(edits, s.edit())
 	}
@@ -237,16 +243,16 @@ func TestAppliedVersionsEqualThoseFromScratch(t *testing.T) {
 			require.Contains(t, s.obsolete, f)
 			require.False(t, f.InVersion())
 		}
-		require.Empty(t, s.set.noted.heavy)
-		require.Empty(t, s.set.noted.expiring.tables)
-		require.Empty(t, s.set.noted.expiring.index)
+		require.Empty(t, s.owner.noted.heavy)
+		require.Empty(t, s.owner.noted.expiring.tables)
+		require.Empty(t, s.owner.noted.expiring.index)
 	}
 }
 
 // Each bucket that an edit changes had room for all tables of the edit: with 40,000 tables, one of 50,000 took 1.2 GB.
 func TestAnEditOfManyTablesTakesMemoryForEachOnce(t *testing.T) {
 	s := newScaleStore(t, 4000)
-	e := &Edit{}
+	var e Change
 	for range 8000 {
 		e.Added = append(e.Added, LevelFile{0, s.table(0, 0)})
 	}
@@ -268,8 +274,7 @@ func TestTablesThatShareABucketAreMergedOnce(t *testing.T) {
 			nums = append(nums, num)
 		}
 	}
-	add := func(nums []uint64) (e *Edit) {
-		e = &Edit{}
+	add := func(nums []uint64) (e Change) {
 		for _, num := range nums {
 			e.Added = append(e.Added, LevelFile{0, file(num, "a", "b", 1)})
 		}
@@ -285,7 +290,7 @@ func TestTablesThatShareABucketAreMergedOnce(t *testing.T) {
 	}
 	s.apply(t, add(even))
 	require.Equal(t, buckets, len(s.v.roster.buckets))
-	removed, added := s.v.net([]*Edit{add(odd), {Deleted: []DeletedFile{{0, even[7]}, {0, odd[9]}}}})
+	removed, added := s.v.net([]Change{add(odd), {Deleted: []DeletedFile{{0, even[7]}, {0, odd[9]}}}})
 	var next roster
 	took := uint64(math.MaxUint64)
 	for range 5 { // other goroutines of the process may allocate meanwhile
@@ -321,10 +326,10 @@ func TestAContradictoryOrderRemovesTheTableThatIsNamed(t *testing.T) {
 	for i := range uint64(5) {
 		added = append(added, LevelFile{2, file(i+1, fmt.Sprintf("%d0", i), fmt.Sprintf("%d9", i), 10)})
 	}
-	v := result.Of(New(SetOptions{Cmp: custom}).Current().Apply(&Edit{Added: added}))(t)
+	v := result.Of(newVersion(custom, new(Owner)).Apply(Change{Added: added}))(t)
 	for _, num := range []uint64{1, 5} {
 		reverse = true
-		next, err := v.Apply(&Edit{Deleted: []DeletedFile{{2, num}}})
+		next, err := v.Apply(Change{Deleted: []DeletedFile{{2, num}}})
 		reverse = false
 		require.NoError(t, err)
 		require.Len(t, next.Levels[2].Files, len(v.Levels[2].Files)-1)

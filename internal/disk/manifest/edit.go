@@ -8,9 +8,6 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// NumLevels is LevelDB's number of levels (its config::kNumLevels).
-const NumLevels = 7
-
 // The tags of an edit's fields. They reach the disk and never change. New ones are below 100, because
 // RocksDB's and Pebble's begin there; see docs/format.md, "What later versions may use".
 const (
@@ -48,18 +45,6 @@ type CompactPointer struct {
 	Key   []byte // internal key
 }
 
-// DeletedFile is a table that is removed from a level.
-type DeletedFile struct {
-	Level int
-	Num   uint64
-}
-
-// LevelFile is a table and its level.
-type LevelFile struct {
-	Level int
-	File  *FileMeta
-}
-
 // Edit is the difference between two versions.
 type Edit struct {
 	Comparer        string // empty if the edit does not have it
@@ -72,6 +57,9 @@ type Edit struct {
 	Added           []LevelFile
 	Values          []ValueDelta
 }
+
+// Change returns what e says about tables.
+func (e *Edit) Change() Change { return Change{e.Deleted, e.Added, e.Values} }
 
 // Encode appends the edit's bytes to dst.
 func (e *Edit) Encode(dst []byte) []byte {
@@ -163,8 +151,12 @@ type addedFile struct {
 
 // meta returns the table, with copies of the keys.
 func (f *addedFile) meta() *FileMeta {
-	m := newFileMetaCopy(f.num, f.size, f.smallest, f.largest)
-	m.Values, m.valueBytes = f.values, f.valueBytes
+	n := len(f.smallest)
+	keys := append(append(make([]byte, 0, n+len(f.largest)), f.smallest...), f.largest...)
+	m := NewFileMeta(f.num, f.size, keys[:n:n], keys[n:])
+	if f.values {
+		m.SetValueBytes(f.valueBytes)
+	}
 	return m
 }
 

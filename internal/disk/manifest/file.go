@@ -18,8 +18,7 @@ type FileMeta struct {
 
 	// The next ones are set before the FileMeta is shared, and do not change then.
 
-	// Handle belongs to the table cache; this package does not use it. SetOptions.NewHandle makes those that are
-	// missing.
+	// Handle belongs to the table cache; this package does not use it. Owner.NewHandle makes those that are missing.
 	Handle     any
 	valueBytes uint64 // see ValueBytes
 	origin     uint64 // see Origin; 0 means Num
@@ -38,7 +37,7 @@ type FileMeta struct {
 	Seqs atomic.Pointer[SeqRange]
 
 	counts atomic.Pointer[TableCounts] // see Counts
-	noted  atomic.Pointer[noted]       // learns of counts; nil until the table enters a version of a Set
+	noted  atomic.Pointer[noted]       // learns of counts; nil until the table enters a version
 }
 
 // Origin returns the number of the table of a level that was written with these entries. It differs from Num only in
@@ -58,7 +57,7 @@ func (f *FileMeta) SetValueBytes(n uint64) { f.Values, f.valueBytes = true, n }
 // writer did not count.
 func (f *FileMeta) Counts() *TableCounts { return f.counts.Load() }
 
-// SetCounts sets what Counts returns; c must not be changed any more. The Set of a table in a version learns it.
+// SetCounts sets what Counts returns; c must not be changed any more. The owner of a version with the table learns it.
 func (f *FileMeta) SetCounts(c *TableCounts) {
 	f.counts.Store(c)
 	if n := f.noted.Load(); n != nil {
@@ -103,13 +102,6 @@ func (f *FileMeta) InVersion() bool { return f.refs.Load() > 0 }
 // NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal keys.
 func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
 	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest}
-}
-
-// newFileMetaCopy is NewFileMeta, but copies the keys.
-func newFileMetaCopy(num, size uint64, smallest, largest []byte) *FileMeta {
-	keys := append(append(make([]byte, 0, len(smallest)+len(largest)), smallest...), largest...)
-	n := len(smallest)
-	return NewFileMeta(num, size, keys[:n:n], keys[n:])
 }
 
 // Name returns the file's name without a directory.

@@ -123,7 +123,7 @@ func TestABeginThatFailsReleasesItsVersion(t *testing.T) {
 	err := s.Begin(&Edit{LogNum: Num(2), Added: []LevelFile{{0, f}}}, nil)
 	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 	require.False(t, f.InVersion())
-	require.Empty(t, s.noted.heavy)
+	require.Empty(t, s.owner.noted.heavy)
 	require.Empty(t, files(s.Current()))
 }
 

@@ -93,19 +93,13 @@ type loading struct {
 	count  int
 	values valueSums
 	// tables are those that the second pass has found, in the order of the file, which is usually that of their keys.
-	tables []rosterEntry
+	tables []LevelFile
 }
 
 // liveTable is a table that no edit read so far removes.
 type liveTable struct {
 	levels uint8  // a bit for each level that has it: one bit in the end, unless the MANIFEST is damaged
 	index  uint32 // in loading.tables plus 1, once the second pass has found it
-}
-
-// place is a table on a level.
-type place struct {
-	level int
-	num   uint64
 }
 
 // read calls take for each record of a MANIFEST. A record that is truncated by the end of the file
@@ -208,7 +202,7 @@ func merge(into *OptionalNum, n OptionalNum) {
 // collectTables returns the function for the second pass. The last edit that adds a table describes it.
 func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
-	l.tables = make([]rosterEntry, 0, l.count)
+	l.tables = make([]LevelFile, 0, l.count)
 	additions := editVisitor{added: func(level int, added *addedFile) {
 		t := l.live[added.num]
 		if t.levels != 1<<level {
@@ -216,10 +210,10 @@ func (l *loading) collectTables() func(record []byte) error {
 		}
 		f := added.meta()
 		if t.index > 0 {
-			l.tables[t.index-1].file = f
+			l.tables[t.index-1].File = f
 			return
 		}
-		l.tables = append(l.tables, rosterEntry{f.Num, level, f})
+		l.tables = append(l.tables, LevelFile{level, f})
 		t.index = uint32(len(l.tables))
 		l.live[f.Num] = t
 	}}
@@ -268,7 +262,7 @@ func (l *loading) checkPlaces() error {
 	}
 	levels := l.live[least].levels
 	first := bits.TrailingZeros8(levels)
-	return onTwoLevels(least, first, bits.TrailingZeros8(levels&(levels-1)))
+	return OnTwoLevels(least, first, bits.TrailingZeros8(levels&(levels-1)))
 }
 
 // begin makes the loaded version the current version of the set.
@@ -289,10 +283,7 @@ func (l *loading) version(empty *Version) (*Version, error) {
 		return nil, base.Corruptf("MANIFEST", -1,
 			"the first pass found %d tables, the second %d: the file changed while it was read", l.count, len(l.tables))
 	}
-	for _, e := range l.tables {
-		empty.giveHandle(e.file)
-	}
-	return empty.fresh(l.tables, l.values.list())
+	return empty.Fresh(l.tables, l.values.list())
 }
 
 // nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may name a file above

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,4 +126,25 @@ func TestATableOnTwoLevelsIsRefused(t *testing.T) {
 	s, _, err := Load(o)
 	require.NoError(t, err, "only the result counts")
 	require.Equal(t, []uint64{5, 6}, files(s.Current()))
+}
+
+// BenchmarkLoad measures the reading of a MANIFEST with one snapshot.
+func BenchmarkLoad(b *testing.B) {
+	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
+		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
+			mem := vfs.NewMem()
+			e := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(uint64(tables) + 10), LastSeq: Num(5)}
+			for i := range tables {
+				f := file(uint64(i+10), fmt.Sprintf("k%015d", 2*i), fmt.Sprintf("k%015d", 2*i+1), 2<<20)
+				e.Added = append(e.Added, LevelFile{NumLevels - 1, f})
+			}
+			require.NoError(b, WriteFile(mem, ".", 2, e))
+			require.NoError(b, SetCurrent(mem, ".", 2))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, err := Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise})
+				require.NoError(b, err)
+			}
+		})
+	}
 }

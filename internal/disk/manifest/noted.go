@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// noted has the tables of a Set that may need a compaction because of what they contain: those with many tombstones or
+// noted has the tables of a store that may need a compaction because of what they contain: those with many tombstones or
 // older entries or a large gain, and those whose values expire. So the choice of a compaction need not walk over all
 // others. What a table contains may become known only when it is opened; see SetCounts.
 type noted struct {
@@ -60,10 +60,7 @@ func (n *noted) forget(files []LevelFile) {
 
 // Heavy returns the tables that are noted because a merge may free much of them, in no order.
 func (v *Version) Heavy() []LevelFile {
-	if v.set == nil {
-		return nil
-	}
-	n := &v.set.noted
+	n := &v.owner.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.heavy) == 0 {
@@ -80,10 +77,7 @@ func (v *Version) Heavy() []LevelFile {
 
 // Expiring returns the tables of which half or the last value expires at or before limit, in no order.
 func (v *Version) Expiring(limit uint64) (files []LevelFile) {
-	if v.set == nil {
-		return nil
-	}
-	n := &v.set.noted
+	n := &v.owner.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expiring.walk(0, limit, func(f *FileMeta) {
@@ -96,12 +90,9 @@ func (v *Version) Expiring(limit uint64) (files []LevelFile) {
 
 // note adds files that enter the version, now or when it becomes known what they contain.
 func (v *Version) note(added []rosterEntry) {
-	if v.set == nil {
-		return
-	}
 	for _, e := range added {
-		e.file.noted.Store(&v.set.noted) // a table is in versions of one Set only
-		v.set.noted.add(e.file, e.file.Counts())
+		e.file.noted.Store(&v.owner.noted) // a table is in versions of one owner only
+		v.owner.noted.add(e.file, e.file.Counts())
 	}
 }
 

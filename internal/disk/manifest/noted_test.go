@@ -12,9 +12,9 @@ import (
 
 // A reader may open a table when its last version is about to be released. What it learns then was noted for ever.
 func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
-	v := newVersion(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
-	gone, stays, n := v.Levels[6].Files[0], v.Levels[6].Files[1], &v.set.noted
-	next := result.Of(v.Apply(&Edit{Deleted: []DeletedFile{{6, 1}}}))(t)
+	v := versionOf(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
+	gone, stays, n := v.Levels[6].Files[0], v.Levels[6].Files[1], &v.owner.noted
+	next := result.Of(v.Apply(Change{Deleted: []DeletedFile{{6, 1}}}))(t)
 	v.Unref()
 	for _, f := range []*FileMeta{gone, stays} {
 		f.SetCounts(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1, Expiry: 7})

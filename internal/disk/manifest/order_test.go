@@ -38,7 +38,7 @@ func TestLevel0OrderFollowsSequenceNumbers(t *testing.T) {
 			files[1].Seqs.Store(c.older)
 			require.Equal(t, c.want, orderOf(base.Bytewise, files))
 
-			v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(&Edit{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
+			v, err := newVersion(base.Bytewise, new(Owner)).Apply(Change{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
 			require.NoError(t, err)
 			require.Equal(t, c.want == inOrder, v.Level0InOrder())
 			if c.want == orderUnknown {
@@ -56,7 +56,7 @@ func TestLevel0OrderFollowsSequenceNumbers(t *testing.T) {
 // the order: every lookup consulted all of them until level 0 changed.
 func TestOrderOfManyTablesIsLearned(t *testing.T) {
 	lo, hi := base.AppendInternalKey(nil, []byte("a"), 1, base.KindSet), base.AppendInternalKey(nil, []byte("c"), 1, base.KindSet)
-	edit := &Edit{}
+	var edit Change
 	for num := range uint64(maxOrdered + 1) {
 		edit.Added = append(edit.Added, LevelFile{0, NewFileMeta(num+1, 1, lo, hi)})
 	}
@@ -65,7 +65,7 @@ func TestOrderOfManyTablesIsLearned(t *testing.T) {
 		v.LearnOrder()
 	}
 	version := func() *Version {
-		v := result.Of(New(SetOptions{Cmp: base.Bytewise}).Current().Apply(edit))(t)
+		v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(edit))(t)
 		return v
 	}
 	v := version()

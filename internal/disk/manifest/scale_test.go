@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/result"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // scaleKey returns the i-th user key, of 16 bytes.
@@ -26,8 +23,8 @@ type scaleStore struct {
 const scaleTableSize = 2 << 20
 
 // scaleEdit returns the edit that adds the tables to an empty version, in the order of their levels.
-func (s *scaleStore) scaleEdit(tables int) *Edit {
-	e := &Edit{}
+func (s *scaleStore) scaleEdit(tables int) Change {
+	var e Change
 	const level0 = 4
 	counts := [NumLevels]int{0: level0}
 	for level, left := NumLevels-1, tables-level0; level > 0 && left > 0; level-- {
@@ -62,13 +59,13 @@ func (s *scaleStore) table(level, i int) *FileMeta {
 
 func newScaleStore(t testing.TB, tables int) *scaleStore {
 	s := new(scaleStore)
-	v := result.Of(New(SetOptions{Cmp: base.Bytewise}).Current().Apply(s.scaleEdit(tables)))(t)
+	v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(s.scaleEdit(tables)))(t)
 	s.v = v
 	return s
 }
 
 // apply installs the result of an edit.
-func (s *scaleStore) apply(t testing.TB, e *Edit) {
+func (s *scaleStore) apply(t testing.TB, e Change) {
 	next, err := s.v.Apply(e)
 	if err != nil {
 		t.Fatal(err)
@@ -78,14 +75,14 @@ func (s *scaleStore) apply(t testing.TB, e *Edit) {
 }
 
 // flush adds a table to level 0 and removes the oldest one, so that the size stays the same.
-func (s *scaleStore) flush() *Edit {
+func (s *scaleStore) flush() Change {
 	oldest := s.v.Levels[0].Files[len(s.v.Levels[0].Files)-1]
-	return &Edit{Deleted: []DeletedFile{{0, oldest.Num}}, Added: []LevelFile{{0, s.table(0, 0)}}}
+	return Change{Deleted: []DeletedFile{{0, oldest.Num}}, Added: []LevelFile{{0, s.table(0, 0)}}}
 }
 
 // compaction replaces a table of a level and ten of the next one by as many.
-func (s *scaleStore) compaction(i int) *Edit {
-	e := &Edit{}
+func (s *scaleStore) compaction(i int) Change {
+	var e Change
 	for level, n := range map[int]int{NumLevels - 2: 1, NumLevels - 1: 10} {
 		all := s.v.Levels[level].Files
 		n = min(n, len(all))
@@ -126,24 +123,6 @@ func BenchmarkEdit(b *testing.B) {
 					s.overlaps()
 				}
 			})
-		})
-	}
-}
-
-// BenchmarkLoad measures the reading of a MANIFEST with one snapshot.
-func BenchmarkLoad(b *testing.B) {
-	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
-		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
-			mem := vfs.NewMem()
-			e := new(scaleStore).scaleEdit(tables)
-			e.Comparer, e.LogNum, e.NextFileNum, e.LastSeq = base.Bytewise.Name, Num(3), Num(uint64(tables)+10), Num(5)
-			require.NoError(b, WriteFile(mem, ".", 2, e))
-			require.NoError(b, SetCurrent(mem, ".", 2))
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _, err := Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise})
-				require.NoError(b, err)
-			}
 		})
 	}
 }

@@ -29,19 +29,14 @@ type SetOptions struct {
 	// number. It should be slightly greater than the number of tables in the directory,
 	// because callers that look for each table report better which one is missing.
 	MaxTables int
-	// Obsolete is called with the files that no version contains any more, and the last level of each, in the order in
-	// which to remove them. The files with the oldest entries come first, so that after a crash the remaining inputs of
-	// a compaction have the newest version of each of their keys. The goroutine that released the last reference calls
-	// Obsolete, which must not block.
-	Obsolete func([]LevelFile)
+	// Obsolete and NewHandle are those of the Owner of the versions.
+	Obsolete  func([]LevelFile)
+	NewHandle func() any
 	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
 	// Recorded. It must not wait for the Set.
 	Clock func() uint64
 	// Verify, if not nil, returns an error if the directory is not the Set's any more. It must not wait for the Set.
 	Verify func() error
-	// NewHandle makes the FileMeta.Handle of a file that enters a version without one. If
-	// NewHandle is nil, there are no handles.
-	NewHandle func() any
 }
 
 // Set owns the current version and the MANIFEST. Calls of Apply are serialized; all other methods are
@@ -52,7 +47,7 @@ type Set struct {
 	maxRecord int
 
 	nextFileNum atomic.Uint64 // the next unused number
-	noted       noted         // has its own lock
+	owner       Owner
 
 	// mu serializes Apply, including its input and output, and guards the following fields.
 	mu             sync.Mutex
@@ -78,9 +73,8 @@ type Set struct {
 func New(o SetOptions) *Set {
 	s := &Set{opts: o, maxRecord: wal.MaxRecordSize}
 	s.nextFileNum.Store(1)
-	v := &Version{Cmp: o.Cmp, set: s}
-	v.refs.Store(1)
-	s.current.Store(v)
+	s.owner.Obsolete, s.owner.NewHandle = o.Obsolete, o.NewHandle
+	s.current.Store(newVersion(o.Cmp, &s.owner))
 	return s
 }
 
@@ -157,7 +151,7 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 	s.buf = nil // an edit is far smaller than a snapshot
 	if err != nil {
 		s.err = err
-		next.discard()
+		next.Discard()
 		return err
 	}
 	s.publish(next, install)
@@ -228,7 +222,7 @@ func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
 	}
 	if err != nil {
 		s.logNum, s.lastSeq = before[0], before[1]
-		next.discard()
+		next.Discard()
 		return err
 	}
 	s.publish(next, install)
@@ -303,10 +297,12 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 		edit.CompactPointers = append(edit.CompactPointers, recordedNothing())
 	}
 	current := s.current.Load()
-	if err := edit.dropUnused(current); err != nil {
+	change := edit.Change()
+	if err := change.DropUnused(current); err != nil {
 		return nil, err
 	}
-	next, err := current.Apply(edit)
+	edit.Deleted, edit.Added = change.Deleted, change.Added
+	next, err := current.Apply(change)
 	if err == nil {
 		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
 	}
@@ -403,13 +399,6 @@ func (s *Set) Close() error {
 	err := s.log.Close()
 	s.log = nil
 	return err
-}
-
-// obsolete calls SetOptions.Obsolete.
-func (s *Set) obsolete(files []LevelFile) {
-	if s.opts.Obsolete != nil {
-		s.opts.Obsolete(files)
-	}
 }
 
 // Sound reports whether the current MANIFEST contains each applied edit and nothing else: no append to

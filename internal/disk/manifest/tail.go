@@ -94,7 +94,7 @@ func (t *Tail) readWhole() (*Reading, error) {
 	}
 	t.name, t.log = st.ManifestName, wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
 	t.log.Continue(st.Tail.Offset, 0)
-	v, err := l.version(New(*o).ownedBy(t.set))
+	v, err := l.version(newVersion(o.Cmp, &t.set.owner))
 	if err != nil {
 		return nil, base.InFile(err, path, -1)
 	}
@@ -109,13 +109,6 @@ func (t *Tail) readWhole() (*Reading, error) {
 // raiseLastSeq makes LastSeq at least the sequence numbers of a table's bounds.
 func (r *Reading) raiseLastSeq(f *FileMeta) {
 	r.LastSeq = max(r.LastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
-}
-
-// ownedBy returns the empty version of s as one of another set.
-func (s *Set) ownedBy(other *Set) *Version {
-	v := s.Current()
-	v.set = other
-	return v
 }
 
 // maxEdits is the number of bytes from which on new edits are read with the whole MANIFEST, in two
@@ -138,7 +131,7 @@ func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 	}
 	t.log.Continue(0, size)
 	next := *have
-	var edits []*Edit
+	var changes []Change
 	for {
 		record, err := t.log.Next()
 		if err == io.EOF {
@@ -152,12 +145,12 @@ func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 			return nil, false, base.InFile(err, path, t.log.Offset())
 		}
 		next.apply(e)
-		edits = append(edits, e)
+		changes = append(changes, e.Change())
 	}
-	if len(edits) == 0 {
+	if len(changes) == 0 {
 		return have, false, nil
 	}
-	if next.Version, err = have.Version.Apply(edits...); err != nil {
+	if next.Version, err = have.Version.Apply(changes...); err != nil {
 		return nil, false, base.InFile(err, path, -1)
 	}
 	return &next, false, nil
@@ -182,7 +175,7 @@ func (r *Reading) apply(e *Edit) {
 }
 
 // Discard releases a reading that is not published.
-func (r *Reading) Discard() { r.Version.discard() }
+func (r *Reading) Discard() { r.Version.Discard() }
 
 // Publish makes the version of r the current one of the set. install is as in Set.Apply.
 func (t *Tail) Publish(r *Reading, install func(*Version)) {
@@ -250,7 +243,7 @@ func (u *Unread) measureWhole(o *SetOptions) error {
 	}
 	r := Reading{LastSeq: st.LastSeq}
 	for _, e := range l.tables {
-		r.raiseLastSeq(e.file)
+		r.raiseLastSeq(e.File)
 	}
 	u.Bytes, u.LastSeq, u.LogNum = st.Size, r.LastSeq, st.LogNum
 	return nil

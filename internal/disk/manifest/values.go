@@ -203,19 +203,19 @@ func (v *Version) setValues(before *Version, removed, added []rosterEntry, delta
 	return nil
 }
 
-// dropUnused adds to an edit of v the removal of the value tables to which nothing refers any more, and takes back the
+// DropUnused adds to a change of v the removal of the value tables to which nothing refers any more, and takes back the
 // addition of those to which nothing refers: while a collection ran, everything that it found may have died.
-func (e *Edit) dropUnused(v *Version) error {
-	if len(e.Values) == 0 {
+func (c *Change) DropUnused(v *Version) error {
+	if len(c.Values) == 0 {
 		return nil
 	}
 	fresh := map[uint64]*FileMeta{}
-	for _, a := range e.Added {
+	for _, a := range c.Added {
 		if a.Level == ValuesLevel {
 			fresh[a.File.Num] = a.File
 		}
 	}
-	after, err := valueState{v.Values, v.valueFiles}.after(slices.Clone(e.Values), func(num uint64) *FileMeta {
+	after, err := valueState{v.Values, v.valueFiles}.after(slices.Clone(c.Values), func(num uint64) *FileMeta {
 		if i, ok := findValues(v.valueFiles, num); ok {
 			return v.valueFiles[i].File
 		}
@@ -224,13 +224,13 @@ func (e *Edit) dropUnused(v *Version) error {
 	if err != nil {
 		return err
 	}
-	e.Added = slices.DeleteFunc(e.Added, func(a LevelFile) bool {
+	c.Added = slices.DeleteFunc(c.Added, func(a LevelFile) bool {
 		_, used := findValues(after.files, a.File.Num)
 		return a.Level == ValuesLevel && !used
 	})
 	for _, t := range v.valueFiles {
-		if _, ok := findValues(after.files, t.ID); !ok && !slices.Contains(e.Deleted, DeletedFile{ValuesLevel, t.ID}) {
-			e.Deleted = append(e.Deleted, DeletedFile{ValuesLevel, t.ID})
+		if _, ok := findValues(after.files, t.ID); !ok && !slices.Contains(c.Deleted, DeletedFile{ValuesLevel, t.ID}) {
+			c.Deleted = append(c.Deleted, DeletedFile{ValuesLevel, t.ID})
 		}
 	}
 	return nil

@@ -135,12 +135,12 @@ func TestACollectionOfWhatHasDiedAddsNothing(t *testing.T) {
 }
 
 func TestVersionsWhoseValuesDoNotAddUpAreRefused(t *testing.T) {
-	s := New(SetOptions{Cmp: base.Bytewise})
-	v, err := s.Current().Apply(&Edit{
+	none := newVersion(base.Bytewise, new(Owner))
+	v, err := none.Apply(Change{
 		Added: []LevelFile{{ValuesLevel, valueTable(3, 100)}, {0, file(4, "a", "b", 1)}}, Values: []ValueDelta{{3, 3, 100}},
 	})
 	require.NoError(t, err)
-	for name, e := range map[string]*Edit{
+	for name, e := range map[string]Change{
 		"less than nothing lives":          {Values: []ValueDelta{{3, 0, -101}}},
 		"too much lives":                   {Values: []ValueDelta{{3, 0, math.MaxInt64}}},
 		"an ID without a table":            {Values: []ValueDelta{{9, 0, 5}}},
@@ -153,7 +153,7 @@ func TestVersionsWhoseValuesDoNotAddUpAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorIs(t, result.Err(v.Apply(e)), base.ErrCorruption)
-			_, err := s.Current().Apply(&Edit{Added: []LevelFile{{ValuesLevel, valueTable(3, 100)}}, Values: []ValueDelta{{3, 3, 100}}}, e)
+			_, err := none.Apply(Change{Added: []LevelFile{{ValuesLevel, valueTable(3, 100)}}, Values: []ValueDelta{{3, 3, 100}}}, e)
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
+// NumLevels is LevelDB's number of levels (its config::kNumLevels).
+const NumLevels = 7
+
 // Version is the set of tables of the database at one moment. It is immutable and safe for concurrent use.
 type Version struct {
 	Cmp    *base.Comparer
@@ -28,8 +31,28 @@ type Version struct {
 	// its size; nil until a choice needs it. Those of level 0 and of the last level are never needed.
 	overlaps [NumLevels]atomic.Pointer[[]float64]
 
-	set  *Set
-	refs atomic.Int32
+	owner *Owner
+	refs  atomic.Int32
+}
+
+// Owner is what all versions of a store share. The zero value has no callbacks.
+type Owner struct {
+	// Obsolete is called with the files that no version contains any more, and the last level of each, in the order in
+	// which to remove them. The files with the oldest entries come first, so that after a crash the remaining inputs of
+	// a compaction have the newest version of each of their keys. The goroutine that released the last reference calls
+	// Obsolete, which must not block.
+	Obsolete func([]LevelFile)
+	// NewHandle makes the FileMeta.Handle of a file that enters a version without one.
+	NewHandle func() any
+
+	noted noted // has its own lock
+}
+
+// newVersion returns a version without tables, with one reference.
+func newVersion(cmp *base.Comparer, owner *Owner) *Version {
+	v := &Version{Cmp: cmp, owner: owner}
+	v.refs.Store(1)
+	return v
 }
 
 // Level has the tables of one level. Level 0 is in the order of lookups, greatest number first,
@@ -146,7 +169,7 @@ func (v *Version) check() error {
 		files := v.Levels[level].Files
 		for i, f := range files {
 			if other, dup := seen[f.Num]; dup {
-				return onTwoLevels(f.Num, other, level)
+				return OnTwoLevels(f.Num, other, level)
 			}
 			seen[f.Num] = level
 			if base.CompareInternal(v.Cmp, f.Smallest, f.Largest) > 0 {
@@ -162,8 +185,8 @@ func (v *Version) check() error {
 	return nil
 }
 
-// onTwoLevels returns the error for a table that a and b, levels, both have.
-func onTwoLevels(num uint64, a, b int) error {
+// OnTwoLevels returns the error for a table that a and b, levels, both have.
+func OnTwoLevels(num uint64, a, b int) error {
 	return base.Corruptf("version", -1, "table %d is on level %d and on level %d", num, a, b)
 }
 
@@ -181,7 +204,7 @@ func (v *Version) TryRef() bool {
 	}
 }
 
-// Unref releases a reference. Files that no version contains any more are passed to SetOptions.Obsolete.
+// Unref releases a reference. Files that no version contains any more are passed to Owner.Obsolete.
 func (v *Version) Unref() {
 	n := v.refs.Add(-1)
 	if n < 0 {
@@ -191,14 +214,17 @@ func (v *Version) Unref() {
 		return
 	}
 	gone := v.roster.release()
-	if len(gone) > 0 && v.set != nil {
-		v.sortForRemoval(gone)
-		v.set.noted.forget(gone)
-		v.set.obsolete(gone)
+	if len(gone) == 0 {
+		return
+	}
+	v.sortForRemoval(gone)
+	v.owner.noted.forget(gone)
+	if v.owner.Obsolete != nil {
+		v.owner.Obsolete(gone)
 	}
 }
 
-// sortForRemoval sorts files of v in the order of SetOptions.Obsolete: the deepest level first, and each
+// sortForRemoval sorts files of v in the order of Owner.Obsolete: the deepest level first, and each
 // from its end. It does not call a comparer of the user, which may panic, because readers call it.
 func (v *Version) sortForRemoval(files []LevelFile) {
 	order := func(a, b LevelFile) int { return CompareFiles(v.Cmp, a.Level, b.File, a.File) }
@@ -223,14 +249,9 @@ func (v *Version) sortForRemoval(files []LevelFile) {
 	})
 }
 
-// Discard releases a version that Apply returned and no Set made current.
-func (v *Version) Discard() { v.discard() }
-
-// discard releases a version that never became the current one. The caller removes its new files; the
-// files of v, the previous version, stay.
-func (v *Version) discard() {
+// Discard releases a version that never became the current one. The caller removes its new files; those of the version
+// before stay.
+func (v *Version) Discard() {
 	v.refs.Store(0)
-	if gone := v.roster.release(); v.set != nil {
-		v.set.noted.forget(gone)
-	}
+	v.owner.noted.forget(v.roster.release())
 }

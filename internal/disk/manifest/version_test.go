@@ -24,16 +24,15 @@ func numsOf(files []*FileMeta) (n []uint64) {
 	return n
 }
 
-func newVersion(t *testing.T, levels map[int][]*FileMeta) *Version {
+func versionOf(t *testing.T, levels map[int][]*FileMeta) *Version {
 	t.Helper()
-	s := New(SetOptions{Cmp: base.Bytewise})
-	e := &Edit{}
+	var e Change
 	for level, files := range levels {
 		for _, f := range files {
 			e.Added = append(e.Added, LevelFile{level, f})
 		}
 	}
-	v := result.Of(s.Current().Apply(e))(t)
+	v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(e))(t)
 	return v
 }
 
@@ -97,7 +96,7 @@ func TestFindAgreesWithKeySearch(t *testing.T) {
 }
 
 func TestOverlappingBoundsAreInclusive(t *testing.T) {
-	v := newVersion(t, map[int][]*FileMeta{
+	v := versionOf(t, map[int][]*FileMeta{
 		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
 		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
 	})
@@ -122,7 +121,7 @@ func TestOverlappingBoundsAreInclusive(t *testing.T) {
 }
 
 func TestWithinExcludesTheLimit(t *testing.T) {
-	v := newVersion(t, map[int][]*FileMeta{
+	v := versionOf(t, map[int][]*FileMeta{
 		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
 		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
 		// Versions of one user key in three tables.
@@ -179,7 +178,7 @@ func TestInvalidVersionsAreRefused(t *testing.T) {
 	}
 	for name, added := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(&Edit{Added: added})
+			_, err := newVersion(base.Bytewise, new(Owner)).Apply(Change{Added: added})
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
 	}
@@ -187,10 +186,10 @@ func TestInvalidVersionsAreRefused(t *testing.T) {
 
 func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 	var obsolete []LevelFile
-	s := New(SetOptions{Cmp: base.Bytewise, Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }})
+	owner := &Owner{Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }}
 	f1, f2 := file(1, "a", "b", 1), file(2, "c", "d", 1)
-	v1 := result.Of(s.Current().Apply(&Edit{Added: []LevelFile{{1, f1}, {1, f2}}}))(t)
-	v2 := result.Of(v1.Apply(&Edit{Deleted: []DeletedFile{{1, 1}}}))(t)
+	v1 := result.Of(newVersion(base.Bytewise, owner).Apply(Change{Added: []LevelFile{{1, f1}, {1, f2}}}))(t)
+	v2 := result.Of(v1.Apply(Change{Deleted: []DeletedFile{{1, 1}}}))(t)
 	require.True(t, v1.TryRef(), "a reader has a reference to v1")
 	v1.Unref()
 	require.Empty(t, obsolete)
@@ -202,7 +201,7 @@ func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 }
 
 func TestDisjointRuns(t *testing.T) {
-	v := newVersion(t, nil)
+	v := versionOf(t, nil)
 	cases := []struct {
 		name  string
 		files []*FileMeta

@@ -13,7 +13,7 @@ import (
 
 func TestTheTablesWithTheMostGarbageAreCollected(t *testing.T) {
 	s := manifest.New(manifest.SetOptions{Cmp: base.Bytewise})
-	e := &manifest.Edit{Added: []manifest.LevelFile{{Level: 0, File: file(4, "a", "b", 1)}}}
+	e := manifest.Change{Added: []manifest.LevelFile{{Level: 0, File: file(4, "a", "b", 1)}}}
 	for i := range uint64(10) { // table 10+i has i tenths of garbage
 		f := file(10+i, "a", "z", 10<<20)
 		f.SetValueBytes(20 << 20)

@@ -19,7 +19,7 @@ func file(num uint64, smallest, largest string, size uint64) *manifest.FileMeta 
 
 func newPicker(t testing.TB, levels map[int][]*manifest.FileMeta) Picker {
 	t.Helper()
-	e := &manifest.Edit{}
+	var e manifest.Change
 	for level, files := range levels {
 		for _, f := range files {
 			e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
@@ -92,7 +92,7 @@ func TestMergesOfSmallTablesEnd(t *testing.T) {
 		if c == nil {
 			break
 		}
-		e := &manifest.Edit{}
+		var e manifest.Change
 		var bytes uint64
 		for _, f := range c.Inputs {
 			bytes += f.Size
@@ -137,7 +137,7 @@ func (s *pickedStore) table(content map[byte]int) *manifest.FileMeta {
 	return file(s.num, string(lo), string(hi), size)
 }
 
-func (s *pickedStore) apply(e *manifest.Edit) {
+func (s *pickedStore) apply(e manifest.Change) {
 	next := result.Of(s.v.Apply(e))(s.t)
 	s.v = From(next)
 }
@@ -153,7 +153,7 @@ func (s *pickedStore) flush() {
 		}
 		content[k], s.newest[k] = v, v
 	}
-	s.apply(&manifest.Edit{Added: []manifest.LevelFile{{Level: 0, File: s.table(content)}}})
+	s.apply(manifest.Change{Added: []manifest.LevelFile{{Level: 0, File: s.table(content)}}})
 }
 
 func (s *pickedStore) begin() {
@@ -175,7 +175,7 @@ func (s *pickedStore) end() {
 	}
 	i := s.rnd.IntN(len(s.o.Running))
 	c := s.o.Running[i]
-	e, merged := &manifest.Edit{}, map[byte]int{}
+	e, merged := manifest.Change{}, map[byte]int{}
 	for level, files := range map[int][]*manifest.FileMeta{c.Level: c.Inputs, c.OutputLevel: c.Overlaps} {
 		for _, f := range files {
 			f.Compacting = false

@@ -211,7 +211,7 @@ var verbs = script.Verbs[*chooser]{
 			levels = append(levels, l.Level)
 		}
 		p.Show("levels %d", levels)
-		_, err := p.v.Apply(&manifest.Edit{Added: placed})
+		_, err := p.v.Apply(manifest.Change{Added: placed})
 		return err
 	},
 	"frees": func(p *chooser, c *script.Statement) error { // whether a compaction of flushed tables is foreseen

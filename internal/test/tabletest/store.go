@@ -69,7 +69,7 @@ func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *manife
 // Version returns the version with all added tables.
 func (s *Store) Version() *manifest.Version {
 	set := manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle})
-	v, err := set.Current().Apply(&manifest.Edit{Added: s.added})
+	v, err := set.Current().Apply(manifest.Change{Added: s.added})
 	require.NoError(s.t, err)
 	return v
 }

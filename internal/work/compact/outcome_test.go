@@ -215,7 +215,7 @@ func garbageVersion(t *testing.T) *manifest.Version {
 	for i, key := range []string{"a", "z"} {
 		ends[i] = base.AppendInternalKey(nil, []byte(key), 1, base.KindSet)
 	}
-	e := &manifest.Edit{}
+	var e manifest.Change
 	for num := uint64(10); num < 20; num++ {
 		f := manifest.NewFileMeta(num, 100<<20, ends[0], ends[1])
 		f.SetValueBytes(100 << 20)

@@ -78,7 +78,7 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	recorded := r.keptRecord(p)
 	recorded.AddTo(edit)
 	// An edit that Open could not apply must not be installed.
-	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit); err != nil {
+	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit.Change()); err != nil {
 		return 0, err
 	}
 	name := base.FileName(base.FileManifest, num)

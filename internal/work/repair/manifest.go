@@ -298,7 +298,11 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	if err != nil || l.otherComparer != nil || l.damaged {
 		return l, err
 	}
-	if l.version, err = manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(l.edits...); err != nil {
+	var changes []manifest.Change
+	for _, e := range l.edits {
+		changes = append(changes, e.Change())
+	}
+	if l.version, err = manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(changes...); err != nil {
 		line.Damage = base.InFile(err, f.name, -1).Error()
 	}
 	return l, nil

@@ -117,7 +117,7 @@ type placedTables struct {
 
 func (r *Repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
 	set := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle})
-	v, err := set.Current().Apply(&manifest.Edit{Added: placed})
+	v, err := set.Current().Apply(manifest.Change{Added: placed})
 	if err != nil {
 		return nil, err
 	}

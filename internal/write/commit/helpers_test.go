@@ -182,7 +182,7 @@ func (s *store) flushAlways() {
 
 // versionOf returns a version with n tables in level 0.
 func versionOf(t testing.TB, n int) *manifest.Version {
-	edit := &manifest.Edit{}
+	var edit manifest.Change
 	for i := range uint64(n) {
 		k := base.AppendInternalKey(nil, key(int(i)), 1, base.KindSet)
 		edit.Added = append(edit.Added, manifest.LevelFile{File: manifest.NewFileMeta(1_000+i, 1, k, k)})
