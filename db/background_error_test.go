@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/vfs"
@@ -106,10 +107,10 @@ func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
-	table := func(num uint64) (*manifest.FileMeta, string) {
+	table := func(num uint64) (*version.FileMeta, string) {
 		path := filepath.Join("db", base.FileName(base.FileTable, num))
 		writeFile(t, mem, path, []byte("of an edit that failed"))
-		return manifest.NewFileMeta(num, 1, nil, nil), path
+		return version.NewFileMeta(num, 1, nil, nil), path
 	}
 	before, beforePath := table(900)
 	meanwhile, meanwhilePath := table(901)

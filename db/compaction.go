@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
@@ -92,18 +93,18 @@ type compactionHost struct {
 	snapshots *lookup.Snapshots
 	current   *lookup.Current
 	expiry    *expiry.Policy
-	apply     func(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error
+	apply     func(edit *manifest.Edit, written []*version.FileMeta, also func(*lookup.State)) error
 }
 
-func (h compactionHost) RefVersion() *manifest.Version { return h.current.Ref().Version }
-func (h compactionHost) OldestSnapshot() uint64        { return h.snapshots.Oldest(&h.current.VisibleSeq) }
-func (h compactionHost) Snapshots() []uint64           { return h.snapshots.All(&h.current.VisibleSeq) }
-func (h compactionHost) OldestTime() uint64            { return h.snapshots.OldestTime(h.expiry) }
+func (h compactionHost) RefVersion() *version.Version { return h.current.Ref().Version }
+func (h compactionHost) OldestSnapshot() uint64       { return h.snapshots.Oldest(&h.current.VisibleSeq) }
+func (h compactionHost) Snapshots() []uint64          { return h.snapshots.All(&h.current.VisibleSeq) }
+func (h compactionHost) OldestTime() uint64           { return h.snapshots.OldestTime(h.expiry) }
 
 func (h compactionHost) BeginFilter(pin bool) (from uint64, end func()) {
 	return h.snapshots.BeginFilter(pin)
 }
 
-func (h compactionHost) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
+func (h compactionHost) Apply(edit *manifest.Edit, written []*version.FileMeta) error {
 	return h.apply(edit, written, nil)
 }

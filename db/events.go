@@ -5,8 +5,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
@@ -49,13 +49,13 @@ type EventListener struct {
 
 // reportFilter logs that the best filter of a table is unusable, if it is, and notifies the
 // listener, once for each table.
-func (c *listenerCalls) reportFilter(current *lookup.Current, f *manifest.FileMeta, status sstable.FilterStatus) {
+func (c *listenerCalls) reportFilter(current *lookup.Current, f *version.FileMeta, status sstable.FilterStatus) {
 	info, ok := unusableFilter(f, status)
 	if !ok {
 		return
 	}
 	if s := current.State.Load(); s != nil { // nil while Open reads tables
-		s.Version.Files(func(level int, other *manifest.FileMeta) {
+		s.Version.Files(func(level int, other *version.FileMeta) {
 			if other == f {
 				info.Level = level
 			}
@@ -89,7 +89,7 @@ func (c *listenerCalls) reportEnd(cmp *Comparer, cause error) {
 }
 
 // unusableFilter describes the filter of a table if it is unusable and was not reported yet. Level is unknown.
-func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info report.FilterInfo, ok bool) {
+func unusableFilter(f *version.FileMeta, status sstable.FilterStatus) (info report.FilterInfo, ok bool) {
 	info = report.FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
 	switch {
 	case status.State == sstable.FilterDamaged:

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/scan"
 )
 
@@ -104,9 +105,8 @@ func (o *opening) recordExpiry(edit *manifest.Edit, seq uint64) error {
 		if err != nil {
 			return err
 		}
-		err = o.checkEnvelopes(v, seq)
-		v.Discard()
-		if err != nil {
+		defer v.Discard()
+		if err = o.checkEnvelopes(v, seq); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (o *opening) recordExpiry(edit *manifest.Edit, seq uint64) error {
 }
 
 // checkEnvelopes returns an error if a value under one of the added prefixes has no envelope.
-func (o *opening) checkEnvelopes(v *manifest.Version, seq uint64) error {
+func (o *opening) checkEnvelopes(v *version.Version, seq uint64) error {
 	bounds := []scan.Options{{}} // in another order the keys under a prefix may be anywhere
 	if o.opts.Comparer.IsBytewise() {
 		bounds = bounds[:0]

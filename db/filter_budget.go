@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 func (o *Options) validateFilterBudget() error {
@@ -44,16 +45,16 @@ type plannedTables struct {
 	cache *tables.Cache
 }
 
-func (t plannedTables) RefCurrent() *manifest.Version { return t.set.RefCurrent() }
+func (t plannedTables) RefCurrent() *version.Version { return t.set.RefCurrent() }
 
-func (t plannedTables) Sizes(f *manifest.FileMeta) (filterplan.Sizes, bool) {
+func (t plannedTables) Sizes(f *version.FileMeta) (filterplan.Sizes, bool) {
 	if s := tables.Of(f).FilterSizes(); s != nil {
 		return filterplan.Sizes(*s), true
 	}
 	return filterplan.Sizes{}, false
 }
 
-func (t plannedTables) Learn(f *manifest.FileMeta) {
+func (t plannedTables) Learn(f *version.FileMeta) {
 	if r, err := t.cache.Ref(f); err == nil {
 		r.Unref()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/follow"
@@ -28,9 +29,7 @@ import (
 //
 // The errors are those of Open, without ErrLocked. On Windows the writer has to be SieveDB: others do not share their
 // files, or fail if somebody reads CURRENT while they replace it.
-func OpenFollower(dir string, opts *Options) (*DB, error) {
-	return openAs(dir, opts, true)
-}
+func OpenFollower(dir string, opts *Options) (*DB, error) { return openAs(dir, opts, true) }
 
 // follower reads the files of another process.
 type follower struct {
@@ -54,7 +53,7 @@ func (o *opening) newFollower() {
 			FindLogs: findLogs, Closing: o.stop.closing,
 			Check:    func(r manifest.Recorded) error { _, _, err := opts.expiryPrefixes(r, path); return err },
 			Manifest: manifest.SetOptions{Cmp: opts.Comparer, ReadLimit: opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
-			Drop: func(files []manifest.LevelFile) {
+			Drop: func(files []version.LevelFile) {
 				for _, f := range files {
 					o.tables.Drop(f.File)
 				}

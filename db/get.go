@@ -82,9 +82,7 @@ func (d *DB) has(key []byte, at *lookup.At) (bool, error) {
 //
 // If one of the keys cannot be looked up, MultiGet returns that error and no values. Get
 // returns the error of a single key.
-func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) {
-	return d.multiGet(keys, nil)
-}
+func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) { return d.multiGet(keys, nil) }
 
 // multiGet is MultiGet as of a moment, nil for now.
 func (d *DB) multiGet(keys [][]byte, at *lookup.At) (values [][]byte, err error) {

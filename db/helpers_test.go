@@ -59,7 +59,6 @@ var background = context.Background()
 type (
 	repairDir = fixture.Dir
 	contents  = fixture.Contents
-	version   = fixture.Version
 	versions  = fixture.Versions
 	renamed   = fixture.Renamed
 )

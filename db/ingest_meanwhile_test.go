@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -118,7 +118,7 @@ func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
 	d := openTest(t, o)
 	fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
-	d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil))
+	d.Obsolete().AddUncertain(version.NewFileMeta(999_999, 1, nil, nil))
 	h.arm(func() { requireValue(t, d, testKey(105), []byte("new")) })
 	key := string(testKey(105))
 	mustIngest(t, d, makeTable(t, o.FS, "in/a", []madeEntry{{key, 1000, "new"}, {key, 1, "old"}}))

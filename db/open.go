@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
@@ -137,7 +138,7 @@ func (o *opening) makeCaches() {
 	o.commit = o.newCommitter()
 	blocks := sstable.NewBlockCacheInPool(o.share.Blocks(), o.opts.Cache.Size)
 	calls, current := &o.listenerCalls, &o.finder.Current
-	cached := o.opts.cacheOptions(o.files, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) { calls.reportFilter(current, f, status) })
+	cached := o.opts.cacheOptions(o.files, blocks, func(f *version.FileMeta, status sstable.FilterStatus) { calls.reportFilter(current, f, status) })
 	cached.Pool, cached.Guard, cached.Memory = o.share.Tables(), o.commit.Guard, o.share.TableMemory()
 	if o.share == nil {
 		cached.Memory = share.NewTableMemory(o.opts.Cache.tableMemory(), 0, false)

@@ -4,6 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/checkpoint"
 	"github.com/sievedb/sievedb/internal/work/replay"
@@ -111,7 +112,7 @@ func (o *opening) installReadOnly(r *replay.Replayer) {
 }
 
 // showReadOnly makes what a store that only reads shows current: a version and memtables, the newest first.
-func showReadOnly(current *lookup.Current, cmp *Comparer, v *manifest.Version, mems []*lookup.Memtable, seq uint64) {
+func showReadOnly(current *lookup.Current, cmp *Comparer, v *version.Version, mems []*lookup.Memtable, seq uint64) {
 	if len(mems) == 0 {
 		mems = []*lookup.Memtable{{Memtable: memtable.New(cmp, memtable.Slack)}}
 	}

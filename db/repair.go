@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -166,7 +167,7 @@ func (o *Options) keepCompression(opts *Options, home *dbdir.Dir) {
 
 // repairOptions returns the options of a repair. o has all defaults filled in.
 func (o *Options) repairOptions(home *dbdir.Dir) repair.Options {
-	cache := o.cacheOptions(tables.Directory{FS: o.FS, Path: home.Path}, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+	cache := o.cacheOptions(tables.Directory{FS: o.FS, Path: home.Path}, nil, func(f *version.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			logFilter(o.Logger, info)
 			if report := o.EventListener.FilterUnusable; report != nil {

@@ -1,7 +1,7 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -61,4 +61,4 @@ type (
 const LatencySample = report.LatencySample
 
 // The levels of the reports are those of the files.
-var _ [NumLevels]struct{} = [manifest.NumLevels]struct{}{}
+var _ [NumLevels]struct{} = [version.NumLevels]struct{}{}

@@ -3,7 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // TableInfo describes a table, for tools.
@@ -32,7 +32,7 @@ func (d *DB) Tables() ([]TableInfo, error) {
 	defer s.Version.Unref()
 	var infos []TableInfo
 	var failed error
-	s.Version.Files(func(level int, f *manifest.FileMeta) {
+	s.Version.Files(func(level int, f *version.FileMeta) {
 		info := TableInfo{
 			Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Entries: -1, Deletions: -1,
 			Smallest: append([]byte{}, base.UserKey(f.Smallest)...), Largest: append([]byte{}, base.UserKey(f.Largest)...),

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
@@ -13,13 +14,12 @@ import (
 
 // cacheOptions returns the options of the open-table cache of the database in dir on fsys. o has all
 // defaults filled in.
-func (o *Options) cacheOptions(dir tables.Directory, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
+func (o *Options) cacheOptions(dir tables.Directory, blocks *sstable.BlockCache, opened func(*version.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
 	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
 		FS: dir.FS, Dir: dir.Path, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
-			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies,
-			Cache: blocks,
+			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies, Cache: blocks,
 		},
 	}
 }
@@ -55,7 +55,7 @@ func (w *tableWriters) decideCompression() {
 func (w *tableWriters) writer(level int, bits filterplan.Bits) *tables.Writer {
 	o := w.ofLevel(level, bits)
 	now := &w.inForce.full().Tables
-	o.Separate, o.ValueCompression = now.SeparateValues, now.compressionFor(manifest.NumLevels-1)
+	o.Separate, o.ValueCompression = now.SeparateValues, now.compressionFor(version.NumLevels-1)
 	if w.expiry != nil {
 		o.Stays = w.expiry.Under // the time of a value that may expire is at its beginning
 	}
@@ -105,13 +105,13 @@ func (w *tableWriters) loadTableSize(written uint64) uint64 {
 	}
 	v := w.set.RefCurrent()
 	defer v.Unref()
-	return manifest.LoadTableSize(v.LastLevelBytes()+written, o.largestTable())
+	return version.LoadTableSize(v.LastLevelBytes()+written, o.largestTable())
 }
 
 // writeMemtable writes the entries of mem as a table, and as value tables if values are separated, synced, with their
 // directory entries durable. It adds them to edit and returns them, the table first; nil if mem is empty. After an
 // error no file is left.
-func (w *tableWriters) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
+func (w *tableWriters) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit) ([]*version.FileMeta, error) {
 	mem.Settle()
 	if mem.Len() == 0 {
 		return nil, nil
@@ -135,7 +135,7 @@ func (w *tableWriters) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit
 // the index and the filters of a table, again about a sixteenth of it, are a small part of that. What does not fit is
 // read again, and then a lookup waits for all of one table. o has all defaults filled in.
 func (o *Options) largestTable() uint64 {
-	return uint64(max(o.Cache.Memory/16, manifest.LeastTableSize))
+	return uint64(max(o.Cache.Memory/16, version.LeastTableSize))
 }
 
 // spareWriters returns how many table writers are kept for reuse, one of them for the flush, and

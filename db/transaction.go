@@ -84,9 +84,7 @@ func (t *Transaction) own(key []byte) (value []byte, kind base.Kind, ok bool) {
 }
 
 // updateIndex adds the newest writes to the index.
-func (t *Transaction) updateIndex() {
-	t.writes.Update(t.batch.Entries(), t.batch.Count())
-}
+func (t *Transaction) updateIndex() { t.writes.Update(t.batch.Entries(), t.batch.Count()) }
 
 // Get returns a copy of the value of key, which belongs to the caller, or ErrNotFound.
 func (t *Transaction) Get(key []byte) ([]byte, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -139,7 +139,7 @@ func (t txnStore) Examine() (horizon uint64, err error) {
 			}
 		}
 	}
-	found, err := t.reads.ConflictInTables(d.tables, s.Version, meanwhile, func(f *manifest.FileMeta) bool { return d.txns.writtenSince(f, start) })
+	found, err := t.reads.ConflictInTables(d.tables, s.Version, meanwhile, func(f *version.FileMeta) bool { return d.txns.writtenSince(f, start) })
 	if err == nil && !found {
 		found, err = t.changedUntraced(s, horizon)
 	}
@@ -174,7 +174,7 @@ func viewOf(s *lookup.State) txn.View {
 
 // writtenSince reports whether f may have entries above the sequence number start, which was
 // visible to a transaction of this DB.
-func (t *transactions) writtenSince(f *manifest.FileMeta, start uint64) bool {
+func (t *transactions) writtenSince(f *version.FileMeta, start uint64) bool {
 	if seqs := f.Seqs.Load(); seqs != nil && seqs.Known {
 		return seqs.Largest > start
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -137,7 +137,7 @@ func TestUpdatesSeeALoadThatIsInTheVersion(t *testing.T) {
 	require.NoError(t, i.d.Flush())
 	l := newLoader(t, i.d)
 	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
-	i.d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
+	i.d.Obsolete().AddUncertain(version.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
 	result := make(chan string, 1)
 	i.arm(func() { i.update(testKey(5), result) })
 	require.NoError(t, l.Commit())

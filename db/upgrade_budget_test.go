@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,13 +26,13 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	d := openTest(t, o)
 	settle(t, d)
 	old := map[uint64]bool{}
-	d.State().Version.Files(func(_ int, f *manifest.FileMeta) { old[f.Num] = true })
+	d.State().Version.Files(func(_ int, f *version.FileMeta) { old[f.Num] = true })
 	first, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
 	require.Greater(t, first.Upgraded, first.Tables/2)
 	require.Positive(t, first.Current, "some tables are so small that any filter is one cache line")
 	bytes := uint64(0)
-	d.State().Version.Files(func(_ int, f *manifest.FileMeta) {
+	d.State().Version.Files(func(_ int, f *version.FileMeta) {
 		if old[f.Num] {
 			return
 		}

@@ -2,7 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -17,7 +17,7 @@ func (d *DB) DiskUsage() (report.DiskUsage, error) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	listed := map[uint64]bool{}
-	s.Version.AllFiles(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
+	s.Version.AllFiles(func(_ int, f *version.FileMeta) { listed[f.Num] = true })
 	return dbdir.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
 }
 

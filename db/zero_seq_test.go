@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -156,7 +156,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	}
 	before := readDir(t, o.FS, "db")
 	inputs := map[uint64]bool{}
-	d.Set().Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
+	d.Set().Current().Files(func(_ int, f *version.FileMeta) { inputs[f.Num] = true })
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close()) // now all inputs are removed
 	after := readDir(t, o.FS, "db")
@@ -174,7 +174,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 		got, rep, _ := repaired(t, remaining)
 		require.Equal(t, want, got, "%d of %d were removed: %s", i, len(removed), rep)
 	}
-	for _, f := range d.Set().Current().Levels[manifest.NumLevels-1].Files {
+	for _, f := range d.Set().Current().Levels[version.NumLevels-1].Files {
 		require.Zero(t, base.Trailer(f.Smallest)>>8)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -40,17 +40,17 @@ type checker struct {
 	Options
 	report  *Report
 	values  values
-	damaged map[*manifest.FileMeta]bool
+	damaged map[*version.FileMeta]bool
 }
 
 // Tables checks the tables of v one by one, and then compares the undamaged ones with each other. The error says why
 // the check ended early; the report then has the tables checked so far.
-func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
+func Tables(ctx context.Context, v *version.Version, o Options) (*Report, error) {
 	c := &checker{Options: o, report: &Report{}, values: values{version: v, sums: map[uint64]uint64{}}}
-	c.damaged = map[*manifest.FileMeta]bool{}
+	c.damaged = map[*version.FileMeta]bool{}
 	defer c.values.lookup.Release()
 	var failed error
-	v.AllFiles(func(level int, f *manifest.FileMeta) {
+	v.AllFiles(func(level int, f *version.FileMeta) {
 		if failed == nil {
 			failed = ctx.Err()
 		}
@@ -73,7 +73,7 @@ const readAhead = 256 << 10
 const maxFaults = 100
 
 // table checks a table. The error says why the check must end.
-func (c *checker) table(ctx context.Context, level int, f *manifest.FileMeta) error {
+func (c *checker) table(ctx context.Context, level int, f *version.FileMeta) error {
 	seen, more := map[string]bool{}, uint64(0)
 	fault := func(text string) {
 		c.report.Faults = append(c.report.Faults, fmt.Sprintf("%s%s: %s", levelWords(level), f.Name(), text))
@@ -108,7 +108,7 @@ func (c *checker) table(ctx context.Context, level int, f *manifest.FileMeta) er
 }
 
 // read reads all entries of f and checks that lookups find them.
-func (c *checker) read(ctx context.Context, level int, f *manifest.FileMeta) error {
+func (c *checker) read(ctx context.Context, level int, f *version.FileMeta) error {
 	r, err := c.Cache.Ref(f)
 	if err != nil {
 		return err
@@ -121,22 +121,22 @@ func (c *checker) read(ctx context.Context, level int, f *manifest.FileMeta) err
 		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
 			return errors.New("it has a key outside its range in the MANIFEST")
 		}
-		if level == manifest.ValuesLevel { // the tables of the levels have its keys
+		if level == version.ValuesLevel { // the tables of the levels have its keys
 			return nil
 		}
 		return c.reference(ikey, value)
 	})
-	if p, _ := r.Properties(); c.damaged[f] && p.Entries > entries && level != manifest.ValuesLevel {
+	if p, _ := r.Properties(); c.damaged[f] && p.Entries > entries && level != version.ValuesLevel {
 		c.report.Unread += p.Entries - entries
 	}
-	if level != manifest.ValuesLevel {
+	if level != version.ValuesLevel {
 		c.report.Entries += entries
 	}
 	if err != nil {
 		return err
 	}
 	c.report.Bytes += f.Size
-	if level == manifest.ValuesLevel {
+	if level == version.ValuesLevel {
 		return c.Cache.CheckIDs(c.values.version, f)
 	}
 	if c.damaged[f] {

@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // twins iterates over all undamaged tables of v in key order, and reports the entries that several of them have.
-func (c *checker) twins(ctx context.Context, v *manifest.Version) error {
+func (c *checker) twins(ctx context.Context, v *version.Version) error {
 	it := new(tables.MergingIter)
-	add := func(files []*manifest.FileMeta) {
-		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return c.damaged[f] })
+	add := func(files []*version.FileMeta) {
+		files = slices.DeleteFunc(slices.Clone(files), func(f *version.FileMeta) bool { return c.damaged[f] })
 		if len(files) > 0 {
 			it.Add(tables.NewLevelIter(c.Cache, c.Comparer, files, sstable.IterOptions{NoFillCache: true, ReadAhead: readAhead}))
 		}

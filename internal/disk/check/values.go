@@ -5,20 +5,20 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // values is what a check finds out about references to value tables.
 type values struct {
-	version *manifest.Version
+	version *version.Version
 	sums    map[uint64]uint64 // bytes by ID, of all undamaged tables
 	own     map[uint64]uint64 // of the present table
 	lookup  sstable.Lookup
 }
 
 func levelWords(level int) string {
-	if level == manifest.ValuesLevel {
+	if level == version.ValuesLevel {
 		return ""
 	}
 	return fmt.Sprintf("level %d, ", level)

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -171,9 +172,9 @@ func TestRemainsOfADatabaseAreRefused(t *testing.T) {
 	mem := with(t, "000010.log")
 	set := manifest.New(manifest.SetOptions{
 		FS: mem, Dir: "db", Cmp: base.Bytewise, MaxManifestSize: 1 << 20, ReadLimit: 1 << 20, MaxTables: 100,
-		Obsolete: func([]manifest.LevelFile) {}, NewHandle: func() any { return nil },
+		Obsolete: func([]version.LevelFile) {}, NewHandle: func() any { return nil },
 	})
-	require.NoError(t, set.Begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}, func(*manifest.Version) {}))
+	require.NoError(t, set.Begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}, func(*version.Version) {}))
 	require.NoError(t, set.Close())
 	list := func() manifest.DirFiles {
 		files := result.Of(manifest.ListDir(mem, "db"))(t)

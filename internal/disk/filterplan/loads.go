@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // filterState is the state of the filters after a compaction: the levels, the bytes of the filters that remain, and the
@@ -19,9 +19,9 @@ type filterState struct {
 
 // loads returns the state after c, or the present one if c is nil, and after newKeys keys are
 // written that are in no table yet.
-func (p *Planner) loads(v *manifest.Version, c *pick.Compaction, newKeys float64, asked bool) *filterState {
-	s := &filterState{levels: make([]filter.LevelLoad, manifest.NumLevels)}
-	inputs := map[*manifest.FileMeta]bool{}
+func (p *Planner) loads(v *version.Version, c *pick.Compaction, newKeys float64, asked bool) *filterState {
+	s := &filterState{levels: make([]filter.LevelLoad, version.NumLevels)}
+	inputs := map[*version.FileMeta]bool{}
 	if c != nil {
 		for _, f := range c.AllInputs() {
 			inputs[f] = true
@@ -72,7 +72,7 @@ func (s *filterState) oneLevel() bool {
 // been merged into it. Level 0 needs no such adjustment, because it is compacted as a whole.
 func (s *filterState) grown() []filter.LevelLoad {
 	loads := slices.Clone(s.levels)
-	for last := manifest.NumLevels - 1; last > 1; last-- {
+	for last := version.NumLevels - 1; last > 1; last-- {
 		if loads[last].Keys > 0 {
 			loads[last].Keys += min(loads[last-1].Keys/2, loads[last].Keys)
 			break
@@ -88,17 +88,17 @@ const unknownKeyBytes = 128
 // file size, from the known tables of the level or, at the last index, of all levels.
 type guess struct {
 	tables Tables
-	known  [manifest.NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
+	known  [version.NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
 }
 
-func newGuess(v *manifest.Version, tables Tables) *guess {
+func newGuess(v *version.Version, tables Tables) *guess {
 	g := &guess{tables: tables}
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		s, ok := tables.Sizes(f)
 		if !ok {
 			return
 		}
-		for _, i := range []int{level, manifest.NumLevels} {
+		for _, i := range []int{level, version.NumLevels} {
 			k := &g.known[i]
 			k.size += float64(f.Size)
 			k.keys += float64(s.Keys)
@@ -109,11 +109,11 @@ func newGuess(v *manifest.Version, tables Tables) *guess {
 	return g
 }
 
-func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
+func (g *guess) of(level int, f *version.FileMeta) (keys, filterBytes float64) {
 	if s, ok := g.tables.Sizes(f); ok {
 		return float64(s.Keys), float64(s.FilterBytes)
 	}
-	for _, i := range []int{level, manifest.NumLevels} {
+	for _, i := range []int{level, version.NumLevels} {
 		k := &g.known[i]
 		if part := float64(f.Size) / k.size; k.size > 0 {
 			return part * k.keys, part * k.filterBytes
@@ -123,12 +123,12 @@ func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) 
 }
 
 // rangeBytes returns the size of the range filters after the inputs have been replaced by tables with that many keys.
-func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bool, written float64) (bytes float64) {
-	all := &g.known[manifest.NumLevels]
+func (g *guess) rangeBytes(v *version.Version, inputs map[*version.FileMeta]bool, written float64) (bytes float64) {
+	all := &g.known[version.NumLevels]
 	if all.rangeBytes == 0 || all.keys == 0 {
 		return 0
 	}
-	v.Files(func(_ int, f *manifest.FileMeta) {
+	v.Files(func(_ int, f *version.FileMeta) {
 		s, known := g.tables.Sizes(f)
 		switch {
 		case inputs[f]:
@@ -147,7 +147,7 @@ const LearnFrom = 8
 // learnSizes learns the sizes of those tables if they are unknown: after Open, or if LevelDB wrote
 // them. The tables with known sizes may not be typical: lookups may have opened just the one
 // table of the level that has three keys. The sizes of tables that cannot be opened are guessed.
-func (p *Planner) learnSizes(v *manifest.Version) {
+func (p *Planner) learnSizes(v *version.Version) {
 	for level := range v.Levels {
 		files := v.Levels[level].Files
 		n := min(LearnFrom, len(files))

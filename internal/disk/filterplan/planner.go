@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // Options are the options of the store on which the plan depends.
@@ -46,11 +46,11 @@ func (o *Options) Curve() (c filter.Curve, bitsPerKey float64) {
 // Tables is the part of a store that a Planner uses.
 type Tables interface {
 	// RefCurrent returns the current version with a reference, which the Planner releases.
-	RefCurrent() *manifest.Version
+	RefCurrent() *version.Version
 	// Sizes returns the sizes of a table if they are known, without reading anything.
-	Sizes(*manifest.FileMeta) (s Sizes, known bool)
+	Sizes(*version.FileMeta) (s Sizes, known bool)
 	// Learn makes the result of Sizes known, if possible: it may open the table.
-	Learn(*manifest.FileMeta)
+	Learn(*version.FileMeta)
 }
 
 // Sizes are the number of a table's distinct user keys, possibly estimated, the size in bytes of
@@ -107,8 +107,8 @@ func (p *Planner) defaultBits(below bool) Bits {
 }
 
 // filesBelow reports whether a deeper level has tables.
-func filesBelow(v *manifest.Version, level int) bool {
-	for l := level + 1; l < manifest.NumLevels; l++ {
+func filesBelow(v *version.Version, level int) bool {
+	for l := level + 1; l < version.NumLevels; l++ {
 		if len(v.Levels[l].Files) > 0 {
 			return true
 		}
@@ -140,7 +140,7 @@ func (p *Planner) LoadBits(keys uint64) Bits {
 	if !p.HasBudget() {
 		return p.defaultBits(false)
 	}
-	return p.levelBits(manifest.NumLevels-1, float64(keys), nil)
+	return p.levelBits(version.NumLevels-1, float64(keys), nil)
 }
 
 // levelBits returns the bits for new tables of a level with newKeys keys that are in no table yet.
@@ -184,7 +184,7 @@ func within(bits, most, tables float64) float64 {
 
 // allocate returns the bits of each level. All filters together have the given number of bytes,
 // unless the number of reads is bounded instead.
-func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes float64) []float64 {
+func (p *Planner) allocate(v *version.Version, loads []filter.LevelLoad, bytes float64) []float64 {
 	if p.MaxWastedReads > 0 {
 		return p.curve.AllocateFor(loads, p.MaxWastedReads)
 	}
@@ -195,7 +195,7 @@ func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes 
 func (p *Planner) LevelBits() []Bits {
 	v := p.tables.RefCurrent()
 	defer v.Unref()
-	bits := make([]Bits, manifest.NumLevels)
+	bits := make([]Bits, version.NumLevels)
 	if !p.HasBudget() {
 		for level := range bits {
 			bits[level] = p.defaultBits(level == 0 || filesBelow(v, level))

@@ -7,38 +7,38 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // fakeStore is a version with a table on each level that has keys. The tables' sizes are known after Learn.
 type fakeStore struct {
-	version *manifest.Version
+	version *version.Version
 	sizes   map[uint64]Sizes
 	learned map[uint64]bool
 }
 
-func (s *fakeStore) RefCurrent() *manifest.Version {
+func (s *fakeStore) RefCurrent() *version.Version {
 	s.version.TryRef()
 	return s.version
 }
 
-func (s *fakeStore) Sizes(f *manifest.FileMeta) (Sizes, bool) {
+func (s *fakeStore) Sizes(f *version.FileMeta) (Sizes, bool) {
 	return s.sizes[f.Num], s.learned[f.Num]
 }
-func (s *fakeStore) Learn(f *manifest.FileMeta) { s.learned[f.Num] = true }
+func (s *fakeStore) Learn(f *version.FileMeta) { s.learned[f.Num] = true }
 
 func newFakeStore(t *testing.T, keys map[int]uint64) *fakeStore {
 	s := &fakeStore{sizes: map[uint64]Sizes{}, learned: map[uint64]bool{}}
-	var edit manifest.Change
+	var edit version.Change
 	for level, n := range keys {
 		num := uint64(level + 1)
 		ikey := base.AppendInternalKey(nil, []byte{byte(level)}, num, base.KindSet)
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, 100*n, ikey, ikey)})
+		edit.Added = append(edit.Added, version.LevelFile{Level: level, File: version.NewFileMeta(num, 100*n, ikey, ikey)})
 		s.sizes[num] = Sizes{Keys: n, FilterBytes: n * 10 / 8}
 	}
-	v := result.Of(manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(edit))(t)
+	v := result.Of(version.New(base.Bytewise, new(version.Owner)).Apply(edit))(t)
 	s.version = v
 	return s
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -53,13 +54,15 @@ type Edit struct {
 	NextFileNum     OptionalNum
 	LastSeq         OptionalNum
 	CompactPointers []CompactPointer
-	Deleted         []DeletedFile
-	Added           []LevelFile
-	Values          []ValueDelta
+	Deleted         []version.DeletedFile
+	Added           []version.LevelFile
+	Values          []version.ValueDelta
 }
 
 // Change returns what e says about tables.
-func (e *Edit) Change() Change { return Change{e.Deleted, e.Added, e.Values} }
+func (e *Edit) Change() version.Change {
+	return version.Change{Deleted: e.Deleted, Added: e.Added, Values: e.Values}
+}
 
 // Encode appends the edit's bytes to dst.
 func (e *Edit) Encode(dst []byte) []byte {
@@ -85,7 +88,7 @@ func (e *Edit) Encode(dst []byte) []byte {
 		dst = util.AppendLengthPrefixed(dst, p.Key)
 	}
 	for _, d := range e.Deleted {
-		if d.Level == ValuesLevel {
+		if d.Level == version.ValuesLevel {
 			dst = util.AppendUvarint32(dst, tagDeletedValues)
 		} else {
 			dst = util.AppendUvarint32(dst, tagDeletedFile)
@@ -94,7 +97,7 @@ func (e *Edit) Encode(dst []byte) []byte {
 		dst = util.AppendUvarint64(dst, d.Num)
 	}
 	for _, a := range e.Added {
-		if a.Level == ValuesLevel {
+		if a.Level == version.ValuesLevel {
 			dst = util.AppendUvarint32(dst, tagNewValues)
 			dst = util.AppendUvarint64(dst, a.File.ValueBytes())
 		} else {
@@ -118,12 +121,12 @@ func DecodeEdit(record []byte) (*Edit, error) {
 			e.CompactPointers = append(e.CompactPointers, CompactPointer{Level: level, Key: bytes.Clone(key)})
 		},
 		deleted: func(level int, num uint64) {
-			e.Deleted = append(e.Deleted, DeletedFile{Level: level, Num: num})
+			e.Deleted = append(e.Deleted, version.DeletedFile{Level: level, Num: num})
 		},
 		added: func(level int, f *addedFile) {
-			e.Added = append(e.Added, LevelFile{Level: level, File: f.meta()})
+			e.Added = append(e.Added, version.LevelFile{Level: level, File: f.meta()})
 		},
-		values: func(d ValueDelta) { e.Values = append(e.Values, d) },
+		values: func(d version.ValueDelta) { e.Values = append(e.Values, d) },
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ type editVisitor struct {
 	pointer func(level int, key []byte)
 	deleted func(level int, num uint64)
 	added   func(level int, f *addedFile)
-	values  func(ValueDelta)
+	values  func(version.ValueDelta)
 
 	table addedFile // for added, because one would be allocated for each table
 }
@@ -150,10 +153,10 @@ type addedFile struct {
 }
 
 // meta returns the table, with copies of the keys.
-func (f *addedFile) meta() *FileMeta {
+func (f *addedFile) meta() *version.FileMeta {
 	n := len(f.smallest)
 	keys := append(append(make([]byte, 0, n+len(f.largest)), f.smallest...), f.largest...)
-	m := NewFileMeta(f.num, f.size, keys[:n:n], keys[n:])
+	m := version.NewFileMeta(f.num, f.size, keys[:n:n], keys[n:])
 	if f.values {
 		m.SetValueBytes(f.valueBytes)
 	}
@@ -280,8 +283,8 @@ func (d *editDecoder) fileNum(what string) uint64 {
 
 func (d *editDecoder) level() int {
 	v := d.uvarint32("level")
-	if v >= NumLevels {
-		d.fail("level is %d, want less than %d", v, NumLevels)
+	if v >= version.NumLevels {
+		d.fail("level is %d, want less than %d", v, version.NumLevels)
 		return 0
 	}
 	return int(v)

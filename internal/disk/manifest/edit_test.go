@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
 
@@ -18,6 +19,11 @@ func ikey(user string, seq uint64) []byte {
 }
 
 // hexVector reads annotated hex: each line has bytes in hexadecimal and, after #, their meaning.
+// file describes a table of the given user keys.
+func file(num uint64, smallest, largest string, size uint64) *version.FileMeta {
+	return version.NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
+}
+
 func hexVector(t *testing.T, path string) []byte {
 	text := result.Of(os.ReadFile(path))(t)
 	var b []byte
@@ -34,8 +40,8 @@ func TestEditVectorRoundTrips(t *testing.T) {
 	want := &Edit{
 		Comparer: base.Bytewise.Name, LogNum: Num(9), PrevLogNum: Num(0), NextFileNum: Num(300), LastSeq: Num(70000),
 		CompactPointers: []CompactPointer{{Level: 1, Key: ikey("m", 5)}},
-		Deleted:         []DeletedFile{{Level: 2, Num: 7}},
-		Added:           []LevelFile{{Level: 3, File: NewFileMeta(12, 2097152, ikey("a", 1), ikey("k", 2))}},
+		Deleted:         []version.DeletedFile{{Level: 2, Num: 7}},
+		Added:           []version.LevelFile{{Level: 3, File: version.NewFileMeta(12, 2097152, ikey("a", 1), ikey("k", 2))}},
 	}
 	raw := hexVector(t, "testdata/edit.hex")
 	got := result.Of(DecodeEdit(raw))(t)
@@ -44,10 +50,10 @@ func TestEditVectorRoundTrips(t *testing.T) {
 }
 
 func TestDamagedEditsAreCorruption(t *testing.T) {
-	added := (&Edit{Added: []LevelFile{{Level: 1, File: NewFileMeta(1, 2, ikey("a", 1), ikey("b", 1))}}}).Encode(nil)
+	added := (&Edit{Added: []version.LevelFile{{Level: 1, File: version.NewFileMeta(1, 2, ikey("a", 1), ikey("b", 1))}}}).Encode(nil)
 	cases := map[string][]byte{
 		"tag cut off":              {0x80},
-		"level out of range":       {tagDeletedFile, NumLevels, 1},
+		"level out of range":       {tagDeletedFile, version.NumLevels, 1},
 		"number cut off":           {tagLogNum, 0xff},
 		"number above the bound":   {tagLogNum, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
 		"sequence above 2^56":      {tagLastSeq, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02},
@@ -88,7 +94,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 	for _, e := range []*Edit{
 		{Comparer: longest}, {LastSeq: Num(base.MaxSeq)},
 		{LogNum: Num(maxFileNum), PrevLogNum: Num(maxFileNum), NextFileNum: Num(maxFileNum)},
-		{Deleted: []DeletedFile{{Level: NumLevels - 1, Num: maxFileNum}}},
+		{Deleted: []version.DeletedFile{{Level: version.NumLevels - 1, Num: maxFileNum}}},
 	} {
 		got := result.Of(DecodeEdit(e.Encode(nil)))(t)
 		require.Equal(t, e, got)
@@ -96,7 +102,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 	for _, e := range []*Edit{
 		{Comparer: longest + "x"}, {LastSeq: Num(base.MaxSeq + 1)},
 		{LogNum: Num(maxFileNum + 1)}, {PrevLogNum: Num(maxFileNum + 1)}, {NextFileNum: Num(maxFileNum + 1)},
-		{Deleted: []DeletedFile{{Level: NumLevels + 1, Num: 1}}}, {Deleted: []DeletedFile{{Num: maxFileNum + 1}}},
+		{Deleted: []version.DeletedFile{{Level: version.NumLevels + 1, Num: 1}}}, {Deleted: []version.DeletedFile{{Num: maxFileNum + 1}}},
 	} {
 		require.ErrorIs(t, result.Err(DecodeEdit(e.Encode(nil))), base.ErrCorruption)
 	}
@@ -110,8 +116,8 @@ func TestDamagedEditErrorHasTheOffset(t *testing.T) {
 }
 
 func FuzzDecodeEdit(f *testing.F) {
-	f.Add((&Edit{Comparer: "c", LogNum: Num(1), Deleted: []DeletedFile{{1, 2}}}).Encode(nil))
-	f.Add((&Edit{Added: []LevelFile{{Level: 6, File: NewFileMeta(1, 2, ikey("", 0), ikey("b", base.MaxSeq))}}}).Encode(nil))
+	f.Add((&Edit{Comparer: "c", LogNum: Num(1), Deleted: []version.DeletedFile{{Level: 1, Num: 2}}}).Encode(nil))
+	f.Add((&Edit{Added: []version.LevelFile{{Level: 6, File: version.NewFileMeta(1, 2, ikey("", 0), ikey("b", base.MaxSeq))}}}).Encode(nil))
 	f.Add(valueEdit().Encode(nil))
 	f.Add([]byte{tagCompactPointer, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -22,7 +23,7 @@ func manifestSize(t testing.TB, s *Set) int64 {
 func addWide(s *Set, n int) error {
 	num := s.NewFileNum()
 	pad := string(bytes.Repeat([]byte{'k'}, n))
-	return s.Apply(&Edit{Added: []LevelFile{{0, file(num, "a"+pad, "b"+pad, 1)}}}, nil)
+	return s.Apply(&Edit{Added: []version.LevelFile{{Level: 0, File: file(num, "a"+pad, "b"+pad, 1)}}}, nil)
 }
 
 func TestManifestAboveTheLimitIsRefused(t *testing.T) {
@@ -80,7 +81,7 @@ func TestUnreadablyLargeManifestIsNotMade(t *testing.T) {
 
 	drop := &Edit{}
 	for _, num := range files(s.Current())[:5] {
-		drop.Deleted = append(drop.Deleted, DeletedFile{0, num})
+		drop.Deleted = append(drop.Deleted, version.DeletedFile{Level: 0, Num: num})
 	}
 	require.NoError(t, s.Apply(drop, nil))
 	require.NoError(t, addWide(s, 1000))
@@ -119,11 +120,9 @@ func TestABeginThatFailsReleasesItsVersion(t *testing.T) {
 	require.NoError(t, vfs.MkdirAllSynced(o.FS, o.Dir))
 	s := New(o)
 	f := file(s.NewFileNum(), "a", "b", 1)
-	f.SetCounts(&TableCounts{Entries: 10, Tombstones: 9})
-	err := s.Begin(&Edit{LogNum: Num(2), Added: []LevelFile{{0, f}}}, nil)
+	err := s.Begin(&Edit{LogNum: Num(2), Added: []version.LevelFile{{Level: 0, File: f}}}, nil)
 	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 	require.False(t, f.InVersion())
-	require.Empty(t, s.owner.noted.heavy)
 	require.Empty(t, files(s.Current()))
 }
 
@@ -149,7 +148,7 @@ func TestManifestWithTooManyTablesIsRefused(t *testing.T) {
 	for range 10 {
 		require.NoError(t, addWide(s, 1))
 	}
-	require.NoError(t, s.Apply(&Edit{Deleted: []DeletedFile{{0, files(s.Current())[0]}}}, nil))
+	require.NoError(t, s.Apply(&Edit{Deleted: []version.DeletedFile{{Level: 0, Num: files(s.Current())[0]}}}, nil))
 	for most, ok := range map[int]bool{0: true, 9: true, 8: false} {
 		o := testSet(mem)
 		o.MaxTables = most

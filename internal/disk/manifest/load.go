@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -93,7 +94,7 @@ type loading struct {
 	count  int
 	values valueSums
 	// tables are those that the second pass has found, in the order of the file, which is usually that of their keys.
-	tables []LevelFile
+	tables []version.LevelFile
 }
 
 // liveTable is a table that no edit read so far removes.
@@ -202,7 +203,7 @@ func merge(into *OptionalNum, n OptionalNum) {
 // collectTables returns the function for the second pass. The last edit that adds a table describes it.
 func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
-	l.tables = make([]LevelFile, 0, l.count)
+	l.tables = make([]version.LevelFile, 0, l.count)
 	additions := editVisitor{added: func(level int, added *addedFile) {
 		t := l.live[added.num]
 		if t.levels != 1<<level {
@@ -213,7 +214,7 @@ func (l *loading) collectTables() func(record []byte) error {
 			l.tables[t.index-1].File = f
 			return
 		}
-		l.tables = append(l.tables, LevelFile{level, f})
+		l.tables = append(l.tables, version.LevelFile{Level: level, File: f})
 		t.index = uint32(len(l.tables))
 		l.live[f.Num] = t
 	}}
@@ -262,7 +263,7 @@ func (l *loading) checkPlaces() error {
 	}
 	levels := l.live[least].levels
 	first := bits.TrailingZeros8(levels)
-	return OnTwoLevels(least, first, bits.TrailingZeros8(levels&(levels-1)))
+	return version.OnTwoLevels(least, first, bits.TrailingZeros8(levels&(levels-1)))
 }
 
 // begin makes the loaded version the current version of the set.
@@ -278,7 +279,7 @@ func (s *Set) begin(l *loading, st *State) error {
 }
 
 // version returns the loaded version. empty has no tables.
-func (l *loading) version(empty *Version) (*Version, error) {
+func (l *loading) version(empty *version.Version) (*version.Version, error) {
 	if len(l.tables) != l.count {
 		return nil, base.Corruptf("MANIFEST", -1,
 			"the first pass found %d tables, the second %d: the file changed while it was read", l.count, len(l.tables))

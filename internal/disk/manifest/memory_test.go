@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -17,14 +18,14 @@ import (
 // was read. The bound is eight times the file's size plus 64 MiB; this test allows only 8 MiB.
 func TestLoadStaysWithinItsMemory(t *testing.T) {
 	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
-	file := func(num int) LevelFile {
-		return LevelFile{Level: 0, File: NewFileMeta(uint64(num), 1, key, key)}
+	file := func(num int) version.LevelFile {
+		return version.LevelFile{Level: 0, File: version.NewFileMeta(uint64(num), 1, key, key)}
 	}
 	first := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5)}
 	for name, edits := range map[string]func(write func(*Edit)){
 		"a deletion in each edit": func(write func(*Edit)) {
 			for i := range 250_000 {
-				write(&Edit{Deleted: []DeletedFile{{Level: i % 7, Num: uint64(i)}}})
+				write(&Edit{Deleted: []version.DeletedFile{{Level: i % 7, Num: uint64(i)}}})
 			}
 		},
 		"empty edits": func(write func(*Edit)) {
@@ -34,14 +35,14 @@ func TestLoadStaysWithinItsMemory(t *testing.T) {
 		},
 		"tables that come and go": func(write func(*Edit)) {
 			for i := range 125_000 {
-				write(&Edit{Added: []LevelFile{file(i + 10)}})
-				write(&Edit{Deleted: []DeletedFile{{Level: 0, Num: uint64(i + 10)}}})
+				write(&Edit{Added: []version.LevelFile{file(i + 10)}})
+				write(&Edit{Deleted: []version.DeletedFile{{Level: 0, Num: uint64(i + 10)}}})
 			}
 		},
 		"many deletions in one edit": func(write func(*Edit)) {
 			e := &Edit{}
 			for i := range 500_000 {
-				e.Deleted = append(e.Deleted, DeletedFile{Level: i % 7, Num: uint64(i)})
+				e.Deleted = append(e.Deleted, version.DeletedFile{Level: i % 7, Num: uint64(i)})
 			}
 			write(e)
 		},
@@ -54,7 +55,7 @@ func TestLoadStaysWithinItsMemory(t *testing.T) {
 		},
 		"many tables in many edits": func(write func(*Edit)) {
 			for i := range 125_000 {
-				write(&Edit{Added: []LevelFile{file(i + 10)}})
+				write(&Edit{Added: []version.LevelFile{file(i + 10)}})
 			}
 		},
 		"compact pointers": func(write func(*Edit)) {
@@ -91,11 +92,12 @@ func TestLoadKeepsOneDescriptionOfATable(t *testing.T) {
 	edits := []*Edit{{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5)}}
 	for i := range 1500 {
 		size := uint64(i + 1)
-		e := &Edit{Added: []LevelFile{
-			{1, file(5, "a", "b", size)}, {2, file(6, "c", "d", size)}, {2 + i%2, file(7, "e", "f", size)},
+		e := &Edit{Added: []version.LevelFile{
+			{Level: 1, File: file(5, "a", "b", size)}, {Level: 2, File: file(6, "c", "d", size)},
+			{Level: 2 + i%2, File: file(7, "e", "f", size)},
 		}}
 		if i > 0 {
-			e.Deleted = []DeletedFile{{1, 5}, {3 - i%2, 7}}
+			e.Deleted = []version.DeletedFile{{Level: 1, Num: 5}, {Level: 3 - i%2, Num: 7}}
 		}
 		edits = append(edits, e)
 	}
@@ -107,7 +109,7 @@ func TestLoadKeepsOneDescriptionOfATable(t *testing.T) {
 	s, _, err := Load(o)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{5, 6, 7}, files(s.Current()))
-	s.Current().Files(func(level int, f *FileMeta) {
+	s.Current().Files(func(level int, f *version.FileMeta) {
 		require.Equal(t, map[uint64]int{5: 1, 6: 2, 7: 3}[f.Num], level)
 		require.Equal(t, uint64(1500), f.Size, "the last description counts")
 	})
@@ -116,13 +118,16 @@ func TestLoadKeepsOneDescriptionOfATable(t *testing.T) {
 func TestATableOnTwoLevelsIsRefused(t *testing.T) {
 	first := &Edit{
 		Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5),
-		Added: []LevelFile{{4, file(5, "a", "b", 1)}, {2, file(5, "a", "b", 1)}, {3, file(6, "c", "d", 1)}, {1, file(6, "c", "d", 1)}},
+		Added: []version.LevelFile{
+			{Level: 4, File: file(5, "a", "b", 1)}, {Level: 2, File: file(5, "a", "b", 1)},
+			{Level: 3, File: file(6, "c", "d", 1)}, {Level: 1, File: file(6, "c", "d", 1)},
+		},
 	}
 	o := testSet(withManifest(t, first))
 	_, _, err := Load(o)
 	require.ErrorIs(t, err, base.ErrCorruption)
 	require.ErrorContains(t, err, "table 5 is on level 2 and on level 4")
-	o.FS = withManifest(t, first, &Edit{Deleted: []DeletedFile{{4, 5}, {1, 6}}})
+	o.FS = withManifest(t, first, &Edit{Deleted: []version.DeletedFile{{Level: 4, Num: 5}, {Level: 1, Num: 6}}})
 	s, _, err := Load(o)
 	require.NoError(t, err, "only the result counts")
 	require.Equal(t, []uint64{5, 6}, files(s.Current()))
@@ -136,7 +141,7 @@ func BenchmarkLoad(b *testing.B) {
 			e := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(uint64(tables) + 10), LastSeq: Num(5)}
 			for i := range tables {
 				f := file(uint64(i+10), fmt.Sprintf("k%015d", 2*i), fmt.Sprintf("k%015d", 2*i+1), 2<<20)
-				e.Added = append(e.Added, LevelFile{NumLevels - 1, f})
+				e.Added = append(e.Added, version.LevelFile{Level: version.NumLevels - 1, File: f})
 			}
 			require.NoError(b, WriteFile(mem, ".", 2, e))
 			require.NoError(b, SetCurrent(mem, ".", 2))

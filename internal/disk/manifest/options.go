@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -100,7 +101,7 @@ var optionFields = []optionField{
 	{67, "Tables.LevelCompression",
 		func(o *Options) []byte { return encodeCompression(o.LevelCompression...) },
 		func(o *Options, b []byte) bool {
-			if len(b) == 0 || len(b) > NumLevels {
+			if len(b) == 0 || len(b) > version.NumLevels {
 				return false
 			}
 			for _, c := range b {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -59,7 +60,7 @@ const (
 	recordedPrefix      = "sievedb.state\x00"
 	recordedTime        = 1
 	recordedPrefixes    = 2
-	recordedLevel       = NumLevels - 1
+	recordedLevel       = version.NumLevels - 1
 	firstOptional       = 64
 	earlierRecordPrefix = "sievedb.time\x00" // of versions that recorded the time only, as a fixed64
 )

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -30,7 +31,7 @@ type SetOptions struct {
 	// because callers that look for each table report better which one is missing.
 	MaxTables int
 	// Obsolete and NewHandle are those of the Owner of the versions.
-	Obsolete  func([]LevelFile)
+	Obsolete  func([]version.LevelFile)
 	NewHandle func() any
 	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
 	// Recorded. It must not wait for the Set.
@@ -47,7 +48,7 @@ type Set struct {
 	maxRecord int
 
 	nextFileNum atomic.Uint64 // the next unused number
-	owner       Owner
+	owner       version.Owner
 
 	// mu serializes Apply, including its input and output, and guards the following fields.
 	mu             sync.Mutex
@@ -66,7 +67,7 @@ type Set struct {
 	full error
 	err  error // the first failure of another kind, after which no edit is accepted
 
-	current atomic.Pointer[Version]
+	current atomic.Pointer[version.Version]
 }
 
 // New returns the Set of an empty database. Begin writes its first files.
@@ -74,15 +75,15 @@ func New(o SetOptions) *Set {
 	s := &Set{opts: o, maxRecord: wal.MaxRecordSize}
 	s.nextFileNum.Store(1)
 	s.owner.Obsolete, s.owner.NewHandle = o.Obsolete, o.NewHandle
-	s.current.Store(newVersion(o.Cmp, &s.owner))
+	s.current.Store(version.New(o.Cmp, &s.owner))
 	return s
 }
 
 // Current returns the newest version. Callers that retain it must take a reference.
-func (s *Set) Current() *Version { return s.current.Load() }
+func (s *Set) Current() *version.Version { return s.current.Load() }
 
 // RefCurrent returns the newest version with a reference, which the caller must release.
-func (s *Set) RefCurrent() *Version {
+func (s *Set) RefCurrent() *version.Version {
 	for {
 		if v := s.current.Load(); v.TryRef() {
 			return v
@@ -136,13 +137,13 @@ func (s *Set) LogNum() uint64 {
 
 // Begin applies edit, writes the result as the snapshot of a new MANIFEST, and makes CURRENT name it. Every opening for
 // writing begins with it: edits are never appended to a recovered MANIFEST. install is as in Apply.
-func (s *Set) Begin(edit *Edit, install func(*Version)) error {
+func (s *Set) Begin(edit *Edit, install func(*version.Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failOnPanic(func() error { return s.beginLocked(edit, install) })
 }
 
-func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
+func (s *Set) beginLocked(edit *Edit, install func(*version.Version)) error {
 	next, err := s.prepare(edit)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 // After an error, IsUncertain reports whether the edit may have taken effect all the same. If so, the MANIFEST accepts
 // no more edits, and every later Apply returns that error. After a full disk, however, the next Apply starts a new
 // MANIFEST, and once that is current nothing is uncertain any more.
-func (s *Set) Apply(edit *Edit, install func(*Version)) error {
+func (s *Set) Apply(edit *Edit, install func(*version.Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.verify(); err != nil {
@@ -204,7 +205,7 @@ func (s *Set) Between(f func() error) error {
 	return f()
 }
 
-func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
+func (s *Set) applyLocked(edit *Edit, install func(*version.Version)) error {
 	before := [2]uint64{s.logNum, s.lastSeq}
 	next, err := s.prepare(edit)
 	if err != nil {
@@ -284,7 +285,7 @@ func (s *Set) append() error {
 }
 
 // prepare adds the numbers that every edit has, and returns the resulting version. A failure changes nothing.
-func (s *Set) prepare(edit *Edit) (*Version, error) {
+func (s *Set) prepare(edit *Edit) (*version.Version, error) {
 	if !edit.LogNum.Set {
 		edit.LogNum = Num(s.logNum)
 	}
@@ -309,7 +310,7 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	return next, err
 }
 
-func (s *Set) publish(next *Version, install func(*Version)) {
+func (s *Set) publish(next *version.Version, install func(*version.Version)) {
 	old := s.current.Swap(next)
 	if install != nil {
 		install(next)
@@ -319,7 +320,7 @@ func (s *Set) publish(next *Version, install func(*Version)) {
 
 // newManifest writes v as the first record of a new MANIFEST, syncs it, makes CURRENT name it, and removes the old one.
 // After an error that is not uncertain, the old MANIFEST is still current, and the new file is removed.
-func (s *Set) newManifest(v *Version) error {
+func (s *Set) newManifest(v *version.Version) error {
 	num := s.NewFileNum()
 	log, err := s.createManifest(num, v)
 	if err != nil {
@@ -352,7 +353,7 @@ func (s *Set) newManifest(v *Version) error {
 }
 
 // createManifest writes a MANIFEST that CURRENT does not name yet. After an error it is removed.
-func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
+func (s *Set) createManifest(num uint64, v *version.Version) (*wal.Writer, error) {
 	s.advanceTime()
 	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
 	snapshot := state.edit(s.opts.Cmp.Name, s.opts.LogsElsewhere)

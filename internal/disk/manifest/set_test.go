@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
@@ -28,8 +29,8 @@ func beginSet(t *testing.T, o SetOptions) *Set {
 	return s
 }
 
-func files(v *Version) (nums []uint64) {
-	v.Files(func(_ int, f *FileMeta) { nums = append(nums, f.Num) })
+func files(v *version.Version) (nums []uint64) {
+	v.Files(func(_ int, f *version.FileMeta) { nums = append(nums, f.Num) })
 	return nums
 }
 
@@ -47,9 +48,14 @@ func writeFile(t *testing.T, fsys vfs.FS, path string, data []byte) {
 func TestAppliedEditsAreLoaded(t *testing.T) {
 	mem := vfs.NewMem()
 	s := beginSet(t, testSet(mem))
-	require.NoError(t, s.Apply(&Edit{Added: []LevelFile{{0, file(s.NewFileNum(), "a", "m", 10)}, {3, file(s.NewFileNum(), "n", "z", 20)}}, LastSeq: Num(7)}, nil))
+	require.NoError(t, s.Apply(&Edit{LastSeq: Num(7), Added: []version.LevelFile{
+		{Level: 0, File: file(s.NewFileNum(), "a", "m", 10)}, {Level: 3, File: file(s.NewFileNum(), "n", "z", 20)},
+	}}, nil))
 	first := files(s.Current())
-	require.NoError(t, s.Apply(&Edit{Deleted: []DeletedFile{{0, first[0]}}, Added: []LevelFile{{1, file(s.NewFileNum(), "a", "m", 5)}}, LogNum: Num(9)}, nil))
+	require.NoError(t, s.Apply(&Edit{
+		LogNum: Num(9), Deleted: []version.DeletedFile{{Level: 0, Num: first[0]}},
+		Added: []version.LevelFile{{Level: 1, File: file(s.NewFileNum(), "a", "m", 5)}},
+	}, nil))
 	for name, fs := range map[string]vfs.FS{"as it is": mem, "after a power loss": mem.Crash()} {
 		t.Run(name, func(t *testing.T) {
 			again, st, err := Load(testSet(fs))
@@ -98,9 +104,9 @@ func TestFullManifestIsReplaced(t *testing.T) {
 // replaceTable adds a table that begins with smallest, and removes the last one, if that is not 0.
 func replaceTable(t *testing.T, s *Set, last uint64, smallest string) uint64 {
 	t.Helper()
-	e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), smallest, "b", 1)}}}
+	e := &Edit{Added: []version.LevelFile{{Level: 2, File: file(s.NewFileNum(), smallest, "b", 1)}}}
 	if last != 0 {
-		e.Deleted = []DeletedFile{{2, last}}
+		e.Deleted = []version.DeletedFile{{Level: 2, Num: last}}
 	}
 	require.NoError(t, s.Apply(e, nil))
 	return e.Added[0].File.Num
@@ -121,8 +127,10 @@ func TestFailedManifestAcceptsNoEdits(t *testing.T) {
 			before := s.Current()
 			fail = true
 			installed := false
-			add := func() *Edit { return &Edit{Added: []LevelFile{{1, file(s.NewFileNum(), "a", "b", 1)}}} }
-			require.ErrorIs(t, s.Apply(add(), func(*Version) { installed = true }), wrap.ErrInjected)
+			add := func() *Edit {
+				return &Edit{Added: []version.LevelFile{{Level: 1, File: file(s.NewFileNum(), "a", "b", 1)}}}
+			}
+			require.ErrorIs(t, s.Apply(add(), func(*version.Version) { installed = true }), wrap.ErrInjected)
 			require.ErrorIs(t, s.Apply(add(), nil), wrap.ErrInjected, "nothing is retried")
 			require.True(t, s.Failed())
 			require.False(t, installed)
@@ -138,7 +146,7 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	s := beginSet(t, testSet(mem))
 	for range 3 {
 		n := s.NewFileNum()
-		require.NoError(t, s.Apply(&Edit{Added: []LevelFile{{0, file(n, "a", "b", 1)}}}, nil))
+		require.NoError(t, s.Apply(&Edit{Added: []version.LevelFile{{Level: 0, File: file(n, "a", "b", 1)}}}, nil))
 	}
 	path := filepath.Join("db", base.FileName(base.FileManifest, s.ManifestNum()))
 	whole := readFile(t, mem, path)
@@ -194,7 +202,7 @@ func TestFileNumbersAreLimited(t *testing.T) {
 		{2, base.MaxFileNum, true}, {2, base.MaxFileNum + 1, false},
 	} {
 		_, _, err := Load(testSet(withManifest(t, &Edit{
-			LogNum: Num(1), NextFileNum: Num(c.next), LastSeq: Num(3), Added: []LevelFile{{1, file(c.table, "a", "b", 1)}},
+			LogNum: Num(1), NextFileNum: Num(c.next), LastSeq: Num(3), Added: []version.LevelFile{{Level: 1, File: file(c.table, "a", "b", 1)}},
 		})))
 		if c.ok {
 			require.NoError(t, err)
@@ -241,7 +249,7 @@ func TestRefusedEditChangesNoNumbers(t *testing.T) {
 	require.NoError(t, fs.MkdirAll("db"))
 	s := beginSet(t, testSet(fs))
 	before := s.LogNum()
-	overlapping := []LevelFile{{1, file(8, "a", "m", 10)}, {1, file(9, "b", "n", 10)}}
+	overlapping := []version.LevelFile{{Level: 1, File: file(8, "a", "m", 10)}, {Level: 1, File: file(9, "b", "n", 10)}}
 	require.ErrorIs(t, s.Apply(&Edit{LogNum: Num(before + 7), Added: overlapping}, nil), base.ErrCorruption)
 	require.Equal(t, before, s.LogNum())
 	require.NoError(t, s.Apply(&Edit{LastSeq: Num(5)}, nil))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -12,14 +13,14 @@ import (
 
 // Snapshot is a version and what the MANIFEST records next to it.
 type Snapshot struct {
-	Version *Version
+	Version *version.Version
 	// Logs below LogNum are not needed. LastSeq is that of the tables.
 	LogNum, LastSeq uint64
 	// NextFileNum is above the numbers of all files.
 	NextFileNum uint64
 
 	// Added are tables in addition to those of the version.
-	Added []LevelFile
+	Added []version.LevelFile
 
 	Recorded Recorded
 }
@@ -33,12 +34,12 @@ func (s *Set) Snapshot() Snapshot {
 }
 
 // SnapshotOf returns a state with a version of the set, and without logs. It takes no reference.
-func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
+func (s *Set) SnapshotOf(v *version.Version, lastSeq uint64) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advanceTime()
 	next := s.nextFileNum.Load()
-	v.AllFiles(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
+	v.AllFiles(func(_ int, f *version.FileMeta) { next = max(next, f.Num+1) })
 	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, Recorded: s.recorded}
 }
 
@@ -73,11 +74,11 @@ func (s *Snapshot) edit(comparer string, logsElsewhere bool) *Edit {
 	}
 	e.CompactPointers = s.Recorded.appendPointer(nil)
 	e.Added = append(e.Added, s.Added...)
-	s.Version.AllFiles(func(level int, f *FileMeta) {
-		e.Added = append(e.Added, LevelFile{Level: level, File: f})
+	s.Version.AllFiles(func(level int, f *version.FileMeta) {
+		e.Added = append(e.Added, version.LevelFile{Level: level, File: f})
 	})
 	for _, t := range s.Version.Values {
-		e.Values = append(e.Values, ValueDelta{t.ID, t.File.Num, int64(t.Live)})
+		e.Values = append(e.Values, version.ValueDelta{ID: t.ID, File: t.File.Num, Live: int64(t.Live)})
 	}
 	return e
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -23,7 +24,7 @@ type Tail struct {
 
 // Reading is what a Tail has read: a version and what the MANIFEST records next to it.
 type Reading struct {
-	Version *Version
+	Version *version.Version
 	// Logs below LogNum are not needed, except PrevLogNum, if it is not 0. LastSeq is the greatest
 	// sequence number that an edit recorded or that bounds a table.
 	LogNum, PrevLogNum, LastSeq uint64
@@ -94,7 +95,7 @@ func (t *Tail) readWhole() (*Reading, error) {
 	}
 	t.name, t.log = st.ManifestName, wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
 	t.log.Continue(st.Tail.Offset, 0)
-	v, err := l.version(newVersion(o.Cmp, &t.set.owner))
+	v, err := l.version(version.New(o.Cmp, &t.set.owner))
 	if err != nil {
 		return nil, base.InFile(err, path, -1)
 	}
@@ -102,12 +103,12 @@ func (t *Tail) readWhole() (*Reading, error) {
 		Version: v, LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Recorded: st.Recorded,
 		ByGoLevelDB: st.ByGoLevelDB, nextFileNum: l.nextFileNum(),
 	}
-	v.Files(func(_ int, f *FileMeta) { r.raiseLastSeq(f) })
+	v.Files(func(_ int, f *version.FileMeta) { r.raiseLastSeq(f) })
 	return r, nil
 }
 
 // raiseLastSeq makes LastSeq at least the sequence numbers of a table's bounds.
-func (r *Reading) raiseLastSeq(f *FileMeta) {
+func (r *Reading) raiseLastSeq(f *version.FileMeta) {
 	r.LastSeq = max(r.LastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 }
 
@@ -131,7 +132,7 @@ func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 	}
 	t.log.Continue(0, size)
 	next := *have
-	var changes []Change
+	var changes []version.Change
 	for {
 		record, err := t.log.Next()
 		if err == io.EOF {
@@ -178,7 +179,7 @@ func (r *Reading) apply(e *Edit) {
 func (r *Reading) Discard() { r.Version.Discard() }
 
 // Publish makes the version of r the current one of the set. install is as in Set.Apply.
-func (t *Tail) Publish(r *Reading, install func(*Version)) {
+func (t *Tail) Publish(r *Reading, install func(*version.Version)) {
 	s := t.set
 	s.mu.Lock()
 	s.logNum, s.lastSeq, s.recorded = r.LogNum, r.LastSeq, r.Recorded

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // pickExpired returns the removal of tables of one level whose values have all expired, or nil. No
@@ -19,8 +19,8 @@ func (v Picker) pickExpired(o Options) *Compaction {
 	}
 	// In the order of removal: the deepest level first, and the oldest of level 0.
 	files := v.Expiring(limit)
-	slices.SortFunc(files, func(a, b manifest.LevelFile) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), manifest.CompareFiles(v.Cmp, a.Level, b.File, a.File))
+	slices.SortFunc(files, func(a, b version.LevelFile) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), version.CompareFiles(v.Cmp, a.Level, b.File, a.File))
 	})
 	c := &Compaction{Version: v.Version, Reason: "all values have expired", Drop: true}
 	for _, f := range files {
@@ -38,9 +38,9 @@ func (v Picker) pickExpired(o Options) *Compaction {
 }
 
 // hasOlder reports whether a table other than those in removed may have entries of f's keys that are older than f's.
-func (v Picker) hasOlder(level int, f *manifest.FileMeta, removed []*manifest.FileMeta) bool {
+func (v Picker) hasOlder(level int, f *version.FileMeta, removed []*version.FileMeta) bool {
 	start, end := base.UserKey(f.Smallest), base.UserKey(f.Largest)
-	for l := level + 1; l < manifest.NumLevels; l++ {
+	for l := level + 1; l < version.NumLevels; l++ {
 		if len(v.Overlapping(l, start, end)) > 0 {
 			return true
 		}

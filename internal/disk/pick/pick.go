@@ -6,17 +6,17 @@ import (
 	"sort"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // levelRatio is the ratio of the target sizes of a level and the level above it.
 const levelRatio = 10
 
 // Picker chooses compactions of a version.
-type Picker struct{ *manifest.Version }
+type Picker struct{ *version.Version }
 
 // From returns a Picker for v. The caller keeps its reference to v as long as it uses the Picker and the Compactions.
-func From(v *manifest.Version) Picker { return Picker{v} }
+func From(v *version.Version) Picker { return Picker{v} }
 
 // Options are the sizes that determine the choice of compactions.
 type Options struct {
@@ -37,14 +37,14 @@ type Options struct {
 
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers, present and later ones,
 	// because they have expired. It is called for tables whose TableCounts.Expiry is at most ExpiredBy; 0 means any.
-	Expired   func(*manifest.FileMeta) bool
+	Expired   func(*version.FileMeta) bool
 	ExpiredBy uint64
 
 	// NoValues means that no values are collected.
 	NoValues bool
 
-	Running []*Compaction        // the running compactions
-	Claimed []*manifest.FileMeta // the files that are Compacting, but in none of Running
+	Running []*Compaction       // the running compactions
+	Claimed []*version.FileMeta // the files that are Compacting, but in none of Running
 }
 
 // maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from level 0 into a level
@@ -60,7 +60,7 @@ func (o Options) maxBase() uint64 {
 // maxGrandparentOverlap limits, in bytes, the overlap of a table of a level with the level below its
 // own, so that compacting it later stays cheap. It is as in LevelDB.
 func (v Picker) maxGrandparentOverlap(level int, o Options) uint64 {
-	return 10 * v.TableSizeIn(min(level+1, manifest.NumLevels-1), o)
+	return 10 * v.TableSizeIn(min(level+1, version.NumLevels-1), o)
 }
 
 // TableSizeIn returns the size in bytes at which a new table of a level ends. It is that of the options, if they have
@@ -72,26 +72,26 @@ func (v Picker) TableSizeIn(level int, o Options) uint64 {
 		return o.TableSize
 	}
 	last := v.LastLevel()
-	size := manifest.GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
+	size := version.GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
 	for range last - level - 1 {
 		size /= 2
 	}
-	return max(size, manifest.LeastTableSize)
+	return max(size, version.LeastTableSize)
 }
 
 // Compaction is a chosen compaction: the tables of Level and the overlapping ones of OutputLevel that
 // are merged into OutputLevel.
 type Compaction struct {
-	Version            *manifest.Version
+	Version            *version.Version
 	Level, OutputLevel int
-	Inputs             []*manifest.FileMeta // of Level, in its order
-	Overlaps           []*manifest.FileMeta // of OutputLevel
-	Grandparents       []*manifest.FileMeta // of OutputLevel+1, within the inputs' range
+	Inputs             []*version.FileMeta // of Level, in its order
+	Overlaps           []*version.FileMeta // of OutputLevel
+	Grandparents       []*version.FileMeta // of OutputLevel+1, within the inputs' range
 	Reason             string
 	// Drop means that Inputs are removed without a merge: all their values have expired.
 	Drop bool
 	// Weigh, if not nil, is one of Inputs. They are not merged: it gets its Gain, by which the next choice is made.
-	Weigh *manifest.FileMeta
+	Weigh *version.FileMeta
 	// Unhurried means that nothing waits for it: it takes half of the time.
 	Unhurried bool
 	// Left is, after the merge, why a value could not be read; its reference stays.
@@ -103,27 +103,27 @@ type Compaction struct {
 }
 
 // AllInputs returns Inputs and Overlaps.
-func (c *Compaction) AllInputs() []*manifest.FileMeta {
-	all := make([]*manifest.FileMeta, 0, len(c.Inputs)+len(c.Overlaps))
+func (c *Compaction) AllInputs() []*version.FileMeta {
+	all := make([]*version.FileMeta, 0, len(c.Inputs)+len(c.Overlaps))
 	return append(append(all, c.Inputs...), c.Overlaps...)
 }
 
 // InputBytes returns the size of all inputs.
 func (c *Compaction) InputBytes() uint64 {
-	return manifest.TotalSize(c.Inputs) + manifest.TotalSize(c.Overlaps)
+	return version.TotalSize(c.Inputs) + version.TotalSize(c.Overlaps)
 }
 
 // TrivialMove reports whether the only input can be moved to the output level without rewriting it,
 // and would not overlap too much of the level below.
 func (c *Compaction) TrivialMove() bool {
 	return c.Level != c.OutputLevel && len(c.Inputs) == 1 && len(c.Overlaps) == 0 &&
-		manifest.TotalSize(c.Grandparents) <= c.maxGrandparentOverlap
+		version.TotalSize(c.Grandparents) <= c.maxGrandparentOverlap
 }
 
 // Shape is the target size of each level, and the level into which level 0 is compacted.
 type Shape struct {
-	BaseLevel int                        // level 0 is compacted into this level
-	Target    [manifest.NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
+	BaseLevel int                       // level 0 is compacted into this level
+	Target    [version.NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
 }
 
 // Shape sizes the levels from the last one up. Each level has a target of a tenth of the one below, or
@@ -133,7 +133,7 @@ type Shape struct {
 // (RocksDB calls this dynamic level bytes.) If LevelDB filled the upper levels, they stay in use.
 func (v Picker) Shape(o Options) Shape {
 	first, last := 0, 0
-	for level := 1; level < manifest.NumLevels; level++ {
+	for level := 1; level < version.NumLevels; level++ {
 		if len(v.Levels[level].Files) > 0 {
 			if first == 0 {
 				first = level
@@ -143,7 +143,7 @@ func (v Picker) Shape(o Options) Shape {
 	}
 	var s Shape
 	if last == 0 {
-		s.BaseLevel = manifest.NumLevels - 1
+		s.BaseLevel = version.NumLevels - 1
 		s.Target[s.BaseLevel] = o.MaxLevelBase
 		return s
 	}
@@ -154,11 +154,11 @@ func (v Picker) Shape(o Options) Shape {
 		size = max(size/levelRatio, o.MaxLevelBase)
 		level--
 	}
-	if level == 1 && size > o.maxBase() && last < manifest.NumLevels-1 {
+	if level == 1 && size > o.maxBase() && last < version.NumLevels-1 {
 		// There are too few levels for the data: size them from the top. The last one will
 		// exceed its size and overflow into the next.
 		size = o.MaxLevelBase
-		for level := 1; level < manifest.NumLevels; level++ {
+		for level := 1; level < version.NumLevels; level++ {
 			s.Target[level] = size
 			size *= levelRatio
 		}
@@ -185,7 +185,7 @@ func (v Picker) score(level int, s Shape, claimed uint64, o Options) float64 {
 		return float64(n) / float64(o.L0Trigger)
 	}
 	size := l.Bytes - min(claimed, l.Bytes)
-	if size == 0 || level == manifest.NumLevels-1 {
+	if size == 0 || level == version.NumLevels-1 {
 		return 0
 	}
 	if s.Target[level] == 0 {
@@ -196,10 +196,10 @@ func (v Picker) score(level int, s Shape, claimed uint64, o Options) float64 {
 }
 
 // claimedBytes returns the size of the files of each level that are being compacted.
-func (v Picker) claimedBytes(o Options) (bytes [manifest.NumLevels]uint64) {
-	add := func(files []*manifest.FileMeta) {
+func (v Picker) claimedBytes(o Options) (bytes [version.NumLevels]uint64) {
+	add := func(files []*version.FileMeta) {
 		for _, f := range files {
-			if level, ok := v.LevelOf(f); ok && level < manifest.NumLevels {
+			if level, ok := v.LevelOf(f); ok && level < version.NumLevels {
 				bytes[level] += f.Size
 			}
 		}
@@ -227,10 +227,10 @@ func (v Picker) Next(o Options) *Compaction {
 		}
 	}
 	shape, claimed := v.Shape(o), v.claimedBytes(o)
-	tried := [manifest.NumLevels]bool{}
+	tried := [version.NumLevels]bool{}
 	for {
 		best, score := -1, 1.0
-		for level := 0; level < manifest.NumLevels-1; level++ {
+		for level := 0; level < version.NumLevels-1; level++ {
 			if tried[level] {
 				continue
 			}
@@ -271,7 +271,7 @@ func (v Picker) pickLevel(level int, s Shape, o Options) *Compaction {
 		if f.Compacting {
 			continue
 		}
-		if c := v.build(level, level+1, []*manifest.FileMeta{f}, "level exceeds its size", o); c != nil {
+		if c := v.build(level, level+1, []*version.FileMeta{f}, "level exceeds its size", o); c != nil {
 			best, bestRatio = c, ratio
 		}
 	}
@@ -289,11 +289,11 @@ func (o Options) leastTableSize() uint64 {
 	if o.TableSize > 0 {
 		return o.TableSize
 	}
-	return manifest.LeastTableSize
+	return version.LeastTableSize
 }
 
 // oldestOfLevel0 returns the oldest table of level 0, and the next ones if all of them together are small.
-func (v Picker) oldestOfLevel0(o Options) []*manifest.FileMeta {
+func (v Picker) oldestOfLevel0(o Options) []*version.FileMeta {
 	files := v.Levels[0].Files
 	i, size := len(files)-1, files[len(files)-1].Size
 	for ; i > 0 && !files[i-1].Compacting && size+files[i-1].Size <= o.smallInputs(); i-- {
@@ -322,7 +322,7 @@ func (c *Compaction) joinNeighbours(o Options) {
 	v := From(c.Version)
 	start, limit := v.userRange(c.AllInputs())
 	for _, f := range v.neighbours(c.OutputLevel, start, limit) {
-		lo, hi := v.userRange([]*manifest.FileMeta{f})
+		lo, hi := v.userRange([]*version.FileMeta{f})
 		if v.Cmp.Compare(start, lo) < 0 {
 			lo = start
 		}
@@ -330,18 +330,18 @@ func (c *Compaction) joinNeighbours(o Options) {
 			hi = limit
 		}
 		joined, lo, hi := v.closure(c.OutputLevel, lo, hi)
-		if manifest.TotalSize(c.Inputs)+manifest.TotalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
+		if version.TotalSize(c.Inputs)+version.TotalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
 			continue
 		}
 		c.Overlaps, start, limit = joined, lo, hi
 	}
-	if c.OutputLevel+1 < manifest.NumLevels {
+	if c.OutputLevel+1 < version.NumLevels {
 		c.Grandparents = v.Overlapping(c.OutputLevel+1, start, limit)
 	}
 }
 
 // neighbours returns up to neighboursToJoin tables of a level on each side of [start, limit], the nearest first.
-func (v Picker) neighbours(level int, start, limit []byte) (files []*manifest.FileMeta) {
+func (v Picker) neighbours(level int, start, limit []byte) (files []*version.FileMeta) {
 	all := v.Levels[level].Files
 	after := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Smallest), limit) > 0 })
 	before := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Largest), start) >= 0 })
@@ -366,7 +366,7 @@ const ReasonManual = "manual"
 // maxBytes. It returns nil if files is empty. The files must be adjacent on level and in its order. busy means that a
 // needed table is already being compacted: the caller waits and tries again.
 func (v Picker) OfFiles(
-	level, outputLevel int, files []*manifest.FileMeta, maxBytes uint64, o Options,
+	level, outputLevel int, files []*version.FileMeta, maxBytes uint64, o Options,
 ) (c *Compaction, busy bool) {
 	if len(files) == 0 {
 		return nil, false
@@ -387,7 +387,7 @@ func (v Picker) OfFiles(
 // build completes a choice. The inputs are closed over user keys, so that no version of a key moves below an older one
 // that stays (LevelDB issues 320 and 376). build adds the overlapping tables of the output level, and the grandparents.
 // It returns nil if one of the tables is in another compaction, or if the outputs of both could overlap.
-func (v Picker) build(level, outputLevel int, seed []*manifest.FileMeta, reason string, o Options) *Compaction {
+func (v Picker) build(level, outputLevel int, seed []*version.FileMeta, reason string, o Options) *Compaction {
 	c := &Compaction{
 		Version: v.Version, Level: level, OutputLevel: outputLevel, Reason: reason,
 		TableSize: v.TableSizeIn(outputLevel, o), maxGrandparentOverlap: v.maxGrandparentOverlap(outputLevel, o),
@@ -403,14 +403,14 @@ func (v Picker) build(level, outputLevel int, seed []*manifest.FileMeta, reason 
 	if meetsSpan(v.Cmp, o.outputSpans(outputLevel), start, limit) {
 		return nil
 	}
-	if outputLevel+1 < manifest.NumLevels {
+	if outputLevel+1 < version.NumLevels {
 		c.Grandparents = v.Overlapping(outputLevel+1, start, limit)
 	}
 	return c
 }
 
-func anyCompacting(files []*manifest.FileMeta) bool {
-	return slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Compacting })
+func anyCompacting(files []*version.FileMeta) bool {
+	return slices.ContainsFunc(files, func(f *version.FileMeta) bool { return f.Compacting })
 }
 
 // userSpan is a range of user keys, both ends included.
@@ -436,7 +436,7 @@ func meetsSpan(cmp *base.Comparer, spans []userSpan, start, limit []byte) bool {
 }
 
 // userRange returns the smallest and largest user keys of files.
-func (v Picker) userRange(files []*manifest.FileMeta) (start, limit []byte) {
+func (v Picker) userRange(files []*version.FileMeta) (start, limit []byte) {
 	for i, f := range files {
 		lo, hi := base.UserKey(f.Smallest), base.UserKey(f.Largest)
 		if i == 0 || v.Cmp.Compare(lo, start) < 0 {
@@ -451,7 +451,7 @@ func (v Picker) userRange(files []*manifest.FileMeta) (start, limit []byte) {
 
 // closure returns the files of level that overlap [start, limit], extended until no other file shares
 // a user key with the range of the result.
-func (v Picker) closure(level int, start, limit []byte) (files []*manifest.FileMeta, lo, hi []byte) {
+func (v Picker) closure(level int, start, limit []byte) (files []*version.FileMeta, lo, hi []byte) {
 	for {
 		files = v.Overlapping(level, start, limit)
 		if len(files) == 0 {
@@ -473,8 +473,8 @@ func (v Picker) closure(level int, start, limit []byte) (files []*manifest.FileM
 
 // HasKeyBelow reports whether a level below OutputLevel may have the key, so that a tombstone for it must stay. It must
 // be called with keys in ascending order. pos keeps its state between calls and is zero at first.
-func (c *Compaction) HasKeyBelow(key []byte, pos *[manifest.NumLevels]int) bool {
-	for level := c.OutputLevel + 1; level < manifest.NumLevels; level++ {
+func (c *Compaction) HasKeyBelow(key []byte, pos *[version.NumLevels]int) bool {
+	for level := c.OutputLevel + 1; level < version.NumLevels; level++ {
 		files := c.Version.Levels[level].Files
 		for pos[level] < len(files) {
 			f := files[pos[level]]
@@ -507,7 +507,7 @@ func gallop(n int, found func(int) bool) int {
 // OutputLevel has a table within their range. The tables above have newer entries.
 func (c *Compaction) HoldsOldest() bool {
 	start, limit := From(c.Version).userRange(c.AllInputs())
-	for level := c.OutputLevel + 1; level < manifest.NumLevels; level++ {
+	for level := c.OutputLevel + 1; level < version.NumLevels; level++ {
 		if len(c.Version.Overlapping(level, start, limit)) > 0 {
 			return false
 		}

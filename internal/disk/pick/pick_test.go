@@ -9,27 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
 
-func file(num uint64, smallest, largest string, size uint64) *manifest.FileMeta {
-	return manifest.NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
+func file(num uint64, smallest, largest string, size uint64) *version.FileMeta {
+	return version.NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
 }
 
-func newPicker(t testing.TB, levels map[int][]*manifest.FileMeta) Picker {
+func newPicker(t testing.TB, levels map[int][]*version.FileMeta) Picker {
 	t.Helper()
-	var e manifest.Change
+	var e version.Change
 	for level, files := range levels {
 		for _, f := range files {
-			e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
+			e.Added = append(e.Added, version.LevelFile{Level: level, File: f})
 		}
 	}
-	v := result.Of(manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(e))(t)
+	v := result.Of(version.New(base.Bytewise, new(version.Owner)).Apply(e))(t)
 	return From(v)
 }
 
-func numsOf(files []*manifest.FileMeta) (n []uint64) {
+func numsOf(files []*version.FileMeta) (n []uint64) {
 	for _, f := range files {
 		n = append(n, f.Num)
 	}
@@ -39,11 +39,11 @@ func numsOf(files []*manifest.FileMeta) (n []uint64) {
 // smallTables returns a version whose last level has n tables of a size.
 func smallTables(t *testing.T, n int, size uint64) Picker {
 	t.Helper()
-	files := make([]*manifest.FileMeta, n)
+	files := make([]*version.FileMeta, n)
 	for i := range files {
 		files[i] = file(uint64(i+1), fmt.Sprintf("%06d", i), fmt.Sprintf("%06d+", i), size)
 	}
-	return newPicker(t, map[int][]*manifest.FileMeta{6: files})
+	return newPicker(t, map[int][]*version.FileMeta{6: files})
 }
 
 func TestNeighboursAreMergedIfThereAreManySmallTables(t *testing.T) {
@@ -92,15 +92,15 @@ func TestMergesOfSmallTablesEnd(t *testing.T) {
 		if c == nil {
 			break
 		}
-		var e manifest.Change
+		var e version.Change
 		var bytes uint64
 		for _, f := range c.Inputs {
 			bytes += f.Size
-			e.Deleted = append(e.Deleted, manifest.DeletedFile{Level: 6, Num: f.Num})
+			e.Deleted = append(e.Deleted, version.DeletedFile{Level: 6, Num: f.Num})
 		}
 		for i := range (bytes + size - 1) / size {
 			f := c.Inputs[i]
-			e.Added = append(e.Added, manifest.LevelFile{Level: 6, File: manifest.NewFileMeta(num, min(size, bytes), f.Smallest, f.Largest)})
+			e.Added = append(e.Added, version.LevelFile{Level: 6, File: version.NewFileMeta(num, min(size, bytes), f.Smallest, f.Largest)})
 			num++
 			bytes -= min(size, bytes)
 		}
@@ -123,7 +123,7 @@ type pickedStore struct {
 }
 
 // table returns a table of content, which may be larger than it looks.
-func (s *pickedStore) table(content map[byte]int) *manifest.FileMeta {
+func (s *pickedStore) table(content map[byte]int) *version.FileMeta {
 	s.num++
 	s.content[s.num] = content
 	lo, hi := byte('z'), byte('a')
@@ -137,7 +137,7 @@ func (s *pickedStore) table(content map[byte]int) *manifest.FileMeta {
 	return file(s.num, string(lo), string(hi), size)
 }
 
-func (s *pickedStore) apply(e manifest.Change) {
+func (s *pickedStore) apply(e version.Change) {
 	next := result.Of(s.v.Apply(e))(s.t)
 	s.v = From(next)
 }
@@ -153,7 +153,7 @@ func (s *pickedStore) flush() {
 		}
 		content[k], s.newest[k] = v, v
 	}
-	s.apply(manifest.Change{Added: []manifest.LevelFile{{Level: 0, File: s.table(content)}}})
+	s.apply(version.Change{Added: []version.LevelFile{{Level: 0, File: s.table(content)}}})
 }
 
 func (s *pickedStore) begin() {
@@ -175,11 +175,11 @@ func (s *pickedStore) end() {
 	}
 	i := s.rnd.IntN(len(s.o.Running))
 	c := s.o.Running[i]
-	e, merged := manifest.Change{}, map[byte]int{}
-	for level, files := range map[int][]*manifest.FileMeta{c.Level: c.Inputs, c.OutputLevel: c.Overlaps} {
+	e, merged := version.Change{}, map[byte]int{}
+	for level, files := range map[int][]*version.FileMeta{c.Level: c.Inputs, c.OutputLevel: c.Overlaps} {
 		for _, f := range files {
 			f.Compacting = false
-			e.Deleted = append(e.Deleted, manifest.DeletedFile{Level: level, Num: f.Num})
+			e.Deleted = append(e.Deleted, version.DeletedFile{Level: level, Num: f.Num})
 			for k, v := range s.content[f.Num] {
 				if max(v, -v) > max(merged[k], -merged[k]) {
 					merged[k] = v
@@ -187,7 +187,7 @@ func (s *pickedStore) end() {
 			}
 		}
 	}
-	var pos [manifest.NumLevels]int
+	var pos [version.NumLevels]int
 	part := map[byte]int{}
 	for k := byte('a'); k <= 'z'; k++ {
 		v, ok := merged[k]
@@ -196,11 +196,11 @@ func (s *pickedStore) end() {
 		}
 		part[k] = v
 		if s.rnd.IntN(4) == 0 {
-			e.Added, part = append(e.Added, manifest.LevelFile{Level: c.OutputLevel, File: s.table(part)}), map[byte]int{}
+			e.Added, part = append(e.Added, version.LevelFile{Level: c.OutputLevel, File: s.table(part)}), map[byte]int{}
 		}
 	}
 	if len(part) > 0 {
-		e.Added = append(e.Added, manifest.LevelFile{Level: c.OutputLevel, File: s.table(part)})
+		e.Added = append(e.Added, version.LevelFile{Level: c.OutputLevel, File: s.table(part)})
 	}
 	s.apply(e)
 	s.o.Running = slices.Delete(s.o.Running, i, i+1)

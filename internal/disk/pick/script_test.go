@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/script"
 )
 
@@ -20,19 +20,19 @@ func TestScripts(t *testing.T) {
 type chooser struct {
 	*script.Script
 	o      Options
-	levels map[int][]*manifest.FileMeta
-	files  map[uint64]*manifest.FileMeta
+	levels map[int][]*version.FileMeta
+	files  map[uint64]*version.FileMeta
 	v      Picker
 	picked *Compaction
 	asked  []uint64 // tables of which Expired was asked
-	known  *manifest.TableCounts
+	known  *version.TableCounts
 }
 
 // table is a table as scripts write it: number=(smallest, largest, size) and then t and v, the numbers of tombstones and
 // values, x, the time at which its values expire, q, its sequence numbers, and first and last, those of its bounds.
-func (p *chooser) table(num string, vals []string) *manifest.FileMeta {
+func (p *chooser) table(num string, vals []string) *version.FileMeta {
 	n, first, last := number(num), uint64(1), uint64(1)
-	counts, counted, seqs := manifest.TableCounts{LargestSeq: n}, false, (*manifest.SeqRange)(nil)
+	counts, counted, seqs := version.TableCounts{LargestSeq: n}, false, (*version.SeqRange)(nil)
 	for _, field := range vals[3:] {
 		switch name, value := field[:1], number(field[1:]); name {
 		case "t":
@@ -41,16 +41,16 @@ func (p *chooser) table(num string, vals []string) *manifest.FileMeta {
 			counts.Entries, counted = value, true
 		case "x":
 			counts.Expiry, counts.LargestSeq, counted = value, 0, true
-			seqs = &manifest.SeqRange{Smallest: n, Largest: n, Known: true}
+			seqs = &version.SeqRange{Smallest: n, Largest: n, Known: true}
 		case "q":
-			seqs = &manifest.SeqRange{Smallest: 0, Largest: value, Known: true}
+			seqs = &version.SeqRange{Smallest: 0, Largest: value, Known: true}
 		case "f":
 			first = value
 		case "l":
 			last = value
 		}
 	}
-	f := manifest.NewFileMeta(n, number(vals[2]), ikey(vals[0], first), ikey(vals[1], last))
+	f := version.NewFileMeta(n, number(vals[2]), ikey(vals[0], first), ikey(vals[1], last))
 	if counts.Entries += counts.Tombstones; counted {
 		f.SetCounts(&counts)
 	}
@@ -63,7 +63,7 @@ func (p *chooser) table(num string, vals []string) *manifest.FileMeta {
 func number(text string) uint64 { return script.Sure(strconv.ParseUint(text, 10, 64)) }
 
 // tables returns those that the arguments of a statement describe.
-func (p *chooser) tables(c *script.Statement) (all []*manifest.FileMeta) {
+func (p *chooser) tables(c *script.Statement) (all []*version.FileMeta) {
 	for _, a := range c.Args {
 		all = append(all, p.table(a.Key, a.Vals))
 	}
@@ -71,7 +71,7 @@ func (p *chooser) tables(c *script.Statement) (all []*manifest.FileMeta) {
 }
 
 // named returns the tables whose numbers are the arguments.
-func (p *chooser) named(c *script.Statement) (all []*manifest.FileMeta) {
+func (p *chooser) named(c *script.Statement) (all []*version.FileMeta) {
 	for _, a := range c.Args {
 		all = append(all, p.files[number(a.Key)])
 	}
@@ -109,13 +109,13 @@ var verbs = script.Verbs[*chooser]{
 			LargestTable: uint64(c.Number("largest", 0)), OldestReader: uint64(c.Number("reader", 0)), ExpiredBy: uint64(c.Number("by", 0)),
 			InBurst: c.Take("burst", "") != ""}
 		if now := c.Number("now", 0); now > 0 {
-			p.o.Expired = func(f *manifest.FileMeta) bool {
+			p.o.Expired = func(f *version.FileMeta) bool {
 				p.asked = append(p.asked, f.Num)
 				c := f.Counts()
 				return c != nil && c.Expiry > 0 && c.Expiry <= uint64(now)
 			}
 		}
-		p.levels, p.files, p.asked = map[int][]*manifest.FileMeta{}, map[uint64]*manifest.FileMeta{}, nil
+		p.levels, p.files, p.asked = map[int][]*version.FileMeta{}, map[uint64]*version.FileMeta{}, nil
 		p.v = newPicker(p, nil)
 		return nil
 	},
@@ -182,7 +182,7 @@ var verbs = script.Verbs[*chooser]{
 		return nil
 	},
 	"below": func(p *chooser, c *script.Statement) error { // which keys a level below the last compaction may have
-		var pos [manifest.NumLevels]int
+		var pos [version.NumLevels]int
 		for _, a := range c.Args {
 			p.Show("%s: %v", a.Key, p.picked.HasKeyBelow([]byte(a.Key), &pos))
 		}
@@ -195,7 +195,7 @@ var verbs = script.Verbs[*chooser]{
 	},
 	"sizes": func(p *chooser, _ *script.Statement) error { // of new tables
 		var sizes []string
-		for level := range manifest.NumLevels {
+		for level := range version.NumLevels {
 			sizes = append(sizes, fmt.Sprint(p.v.TableSizeIn(level, p.o)))
 		}
 		p.Show("%s", strings.Join(sizes, " "))
@@ -211,7 +211,7 @@ var verbs = script.Verbs[*chooser]{
 			levels = append(levels, l.Level)
 		}
 		p.Show("levels %d", levels)
-		_, err := p.v.Apply(manifest.Change{Added: placed})
+		_, err := p.v.Apply(version.Change{Added: placed})
 		return err
 	},
 	"frees": func(p *chooser, c *script.Statement) error { // whether a compaction of flushed tables is foreseen
@@ -221,7 +221,7 @@ var verbs = script.Verbs[*chooser]{
 		}
 		learned := p.files[uint64(c.Number("learned", 0))]
 		for _, f := range p.tables(c) {
-			p.Show("%v", p.v.Frees(f, p.o, func(f *manifest.FileMeta) {
+			p.Show("%v", p.v.Frees(f, p.o, func(f *version.FileMeta) {
 				if f == learned {
 					f.SetCounts(p.known)
 				}

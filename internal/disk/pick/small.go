@@ -1,7 +1,7 @@
 package pick
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // A database may have tens of thousands of tables that are small for its size: another engine wrote them, or they are
@@ -54,7 +54,7 @@ func (v Picker) pickSmall(o Options) *Compaction {
 }
 
 // smallNeighbours returns how many of the first tables can be merged together to tables of a size, and their bytes.
-func smallNeighbours(files []*manifest.FileMeta, size uint64) (n int, bytes uint64) {
+func smallNeighbours(files []*version.FileMeta, size uint64) (n int, bytes uint64) {
 	for ; n < len(files); n++ {
 		f := files[n]
 		if f.Compacting || f.Size >= size/2 || bytes+f.Size > max(size, mergedBytes) {

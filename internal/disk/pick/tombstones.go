@@ -3,11 +3,11 @@ package pick
 import (
 	"cmp"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // freedLeast is the part of a table's size, as a divisor, that a compaction must free that only frees space, because a
-// small store has time. See manifest.FreedCost too. Values apart from their keys count as read, because a collection
+// small store has time. See version.FreedCost too. Values apart from their keys count as read, because a collection
 // copies those that stay.
 const freedLeast = 8
 
@@ -16,7 +16,7 @@ const unknownEntryBytes = 64
 
 // mayFree returns the tables that are considered: those with many tombstones or older entries or values that have
 // expired and, in quiet, all above the last level, whose entries may hide much larger ones.
-func (v Picker) mayFree(o Options) []manifest.LevelFile {
+func (v Picker) mayFree(o Options) []version.LevelFile {
 	files := v.Heavy()
 	if o.ExpiredBy > 0 {
 		files = append(files, v.Expiring(o.ExpiredBy)...)
@@ -27,7 +27,7 @@ func (v Picker) mayFree(o Options) []manifest.LevelFile {
 	for level, last := 0, v.LastLevel(); level < last; level++ {
 		for _, f := range v.Levels[level].Files {
 			if c := f.Counts(); !c.Heavy() && (c != nil || v.knowable(level)) {
-				files = append(files, manifest.LevelFile{Level: level, File: f})
+				files = append(files, version.LevelFile{Level: level, File: f})
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func (v Picker) knowable(level int) bool { return len(v.Levels[level].Files) <= 
 // only when no snapshot needs what it would free, which then disappears.
 func (v Picker) pickFreeing(s Shape, o Options) *Compaction {
 	var best *Compaction
-	var bestTable manifest.LevelFile
+	var bestTable version.LevelFile
 	bestGain := 0.0
 	for _, t := range v.mayFree(o) {
 		level, f := t.Level, t.File
@@ -68,7 +68,7 @@ func (v Picker) pickFreeing(s Shape, o Options) *Compaction {
 		case read == f.Holds():
 			output = level
 		}
-		if c := v.build(level, output, []*manifest.FileMeta{f}, "space of what is deleted, replaced or expired", o); c != nil {
+		if c := v.build(level, output, []*version.FileMeta{f}, "space of what is deleted, replaced or expired", o); c != nil {
 			best, bestTable, bestGain = c, t, gain
 			if f.Gain() == nil {
 				c.Weigh = f
@@ -79,13 +79,13 @@ func (v Picker) pickFreeing(s Shape, o Options) *Compaction {
 }
 
 // compareTables compares tables by level and number.
-func compareTables(a, b manifest.LevelFile) int {
+func compareTables(a, b version.LevelFile) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
 }
 
 // worthIt reports whether a compaction may read that much only to free that much.
 func (o Options) worthIt(freed, read uint64) bool {
-	return freed >= o.LeastFreed() && float64(freed)*manifest.FreedCost >= float64(read)
+	return freed >= o.LeastFreed() && float64(freed)*version.FreedCost >= float64(read)
 }
 
 // LeastFreed returns how many bytes are worth a compaction.
@@ -93,7 +93,7 @@ func (o Options) LeastFreed() uint64 { return o.leastTableSize() / freedLeast }
 
 // Frees reports whether f, a table with a Gain that would be new in level 0, would be compacted with those below for
 // what that frees. learn is called first for the tables by which that is judged, whose contents may be unknown.
-func (v Picker) Frees(f *manifest.FileMeta, o Options, learn func(*manifest.FileMeta)) bool {
+func (v Picker) Frees(f *version.FileMeta, o Options, learn func(*version.FileMeta)) bool {
 	v.LearnBelow(0, f, learn)
 	freed, _, read := v.freedBy(0, f, o)
 	return read > f.Holds() && o.worthIt(freed, read)
@@ -104,7 +104,7 @@ func (v Picker) Frees(f *manifest.FileMeta, o Options, learn func(*manifest.File
 const freedSample = 64
 
 // LearnBelow calls learn for tables below f.
-func (v Picker) LearnBelow(level int, f *manifest.FileMeta, learn func(*manifest.FileMeta)) {
+func (v Picker) LearnBelow(level int, f *version.FileMeta, learn func(*version.FileMeta)) {
 	for _, files := range v.below(level, f) {
 		for i, n := 0, min(len(files), freedSample); i < n; i++ {
 			learn(files[i*len(files)/n])
@@ -113,7 +113,7 @@ func (v Picker) LearnBelow(level int, f *manifest.FileMeta, learn func(*manifest
 }
 
 // below returns the tables that may have older entries of f's keys, by level.
-func (v Picker) below(level int, f *manifest.FileMeta) (levels [][]*manifest.FileMeta) {
+func (v Picker) below(level int, f *version.FileMeta) (levels [][]*version.FileMeta) {
 	start, limit := f.UserBounds()
 	if level == 0 && f.InVersion() {
 		older := v.Overlapping(0, start, limit)
@@ -124,7 +124,7 @@ func (v Picker) below(level int, f *manifest.FileMeta) (levels [][]*manifest.Fil
 	} else if level == 0 {
 		levels = append(levels, v.Overlapping(0, start, limit))
 	}
-	for l := level + 1; l < manifest.NumLevels; l++ {
+	for l := level + 1; l < version.NumLevels; l++ {
 		levels = append(levels, v.Overlapping(l, start, limit))
 	}
 	return levels
@@ -132,7 +132,7 @@ func (v Picker) below(level int, f *manifest.FileMeta) (levels [][]*manifest.Fil
 
 // freedBy estimates the bytes that merging f with all overlapping tables below would free: with the present readers,
 // and later. read is what must be read for that: only what f has if there is no table below.
-func (v Picker) freedBy(level int, f *manifest.FileMeta, o Options) (freed, later, read uint64) {
+func (v Picker) freedBy(level int, f *version.FileMeta, o Options) (freed, later, read uint64) {
 	below, perEntry, unknown := v.sizeBelow(level, f)
 	c, gain, read := f.Counts(), f.Gain(), f.Holds()+below
 	switch seen := c != nil && c.LargestSeq <= o.OldestReader; {
@@ -162,7 +162,7 @@ func (v Picker) freedBy(level int, f *manifest.FileMeta, o Options) (freed, late
 
 // sizeBelow estimates what the tables below f hold: all of them, an entry of theirs, and those whose contents are
 // unknown.
-func (v Picker) sizeBelow(level int, f *manifest.FileMeta) (all uint64, perEntry float64, unknown uint64) {
+func (v Picker) sizeBelow(level int, f *version.FileMeta) (all uint64, perEntry float64, unknown uint64) {
 	var counted, entries uint64
 	for _, files := range v.below(level, f) {
 		n, size := min(len(files), freedSample), uint64(0)
@@ -189,7 +189,7 @@ func (v Picker) sizeBelow(level int, f *manifest.FileMeta) (all uint64, perEntry
 
 // mayHide returns how many entries may hide others below: as long as writes go on, only tombstones count, since
 // compactions will come for the others.
-func mayHide(c *manifest.TableCounts, o Options) uint64 {
+func mayHide(c *version.TableCounts, o Options) uint64 {
 	switch {
 	case o.Quiet:
 		return c.Entries
@@ -200,7 +200,7 @@ func mayHide(c *manifest.TableCounts, o Options) uint64 {
 }
 
 // mayDrop guesses the bytes of f itself that a merge drops.
-func mayDrop(f *manifest.FileMeta, level int, c *manifest.TableCounts, o Options) uint64 {
+func mayDrop(f *version.FileMeta, level int, c *version.TableCounts, o Options) uint64 {
 	if c.ManyOlder() && (level > 0 || o.Quiet) {
 		return f.Holds()
 	}

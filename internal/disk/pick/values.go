@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // The shares of the bytes of value tables that nothing refers to, in per cent, from which on they are collected: in a
@@ -26,14 +26,14 @@ func leastCollected(maxLevelBase uint64) uint64 { return maxLevelBase / 8 }
 // GarbageLoad says how far collections of values have fallen behind, without the value tables in aside: 0 below the
 // share of garbage from which on they come first, 1 where it is far above that. Little garbage, of which none is
 // collected, does not count.
-func (v Picker) GarbageLoad(aside []*manifest.FileMeta, maxLevelBase uint64) float64 {
+func (v Picker) GarbageLoad(aside []*version.FileMeta, maxLevelBase uint64) float64 {
 	size, garbage := v.ValueBytes()
 	for _, f := range aside {
-		if i := slices.IndexFunc(v.ValueFiles(), func(t manifest.ValueTable) bool { return t.ID == f.Num }); i >= 0 {
+		if i := slices.IndexFunc(v.ValueFiles(), func(t version.ValueTable) bool { return t.ID == f.Num }); i >= 0 {
 			size, garbage = size-f.Size, garbage-v.ValueFiles()[i].Garbage()
 		}
 	}
-	if garbage < max(manifest.ValueTableSize, 2*leastCollected(maxLevelBase)) {
+	if garbage < max(version.ValueTableSize, 2*leastCollected(maxLevelBase)) {
 		return 0
 	}
 	share := 100 * float64(garbage) / float64(size)
@@ -54,7 +54,7 @@ func (v Picker) pickValues(share uint64, o Options) *Compaction {
 		return nil
 	}
 	size, garbage = 0, 0
-	var tables []manifest.ValueTable
+	var tables []version.ValueTable
 	for _, t := range v.ValueFiles() {
 		if t.File.Compacting {
 			continue
@@ -67,21 +67,21 @@ func (v Picker) pickValues(share uint64, o Options) *Compaction {
 	if len(tables) == 0 || garbage < leastCollected(o.MaxLevelBase) || garbage < size/100*share {
 		return nil
 	}
-	slices.SortFunc(tables, func(a, b manifest.ValueTable) int { return cmp.Compare(garbageShare(b), garbageShare(a)) })
+	slices.SortFunc(tables, func(a, b version.ValueTable) int { return cmp.Compare(garbageShare(b), garbageShare(a)) })
 	return v.collectionOf(tables, "values that nothing refers to")
 }
 
 // collecting reports whether a collection is running.
 func collecting(o Options) bool {
-	return slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == manifest.ValuesLevel })
+	return slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == version.ValuesLevel })
 }
 
 // collectionOf returns the collection of as many of the first tables as have live values for one new value table.
-func (v Picker) collectionOf(tables []manifest.ValueTable, reason string) *Compaction {
-	c := &Compaction{Version: v.Version, Level: manifest.ValuesLevel, OutputLevel: manifest.ValuesLevel, Reason: reason}
+func (v Picker) collectionOf(tables []version.ValueTable, reason string) *Compaction {
+	c := &Compaction{Version: v.Version, Level: version.ValuesLevel, OutputLevel: version.ValuesLevel, Reason: reason}
 	live := uint64(0)
 	for i, t := range tables {
-		if live += t.File.Size - t.Garbage(); i > 0 && (live > manifest.ValueTableSize || i == mostCollected) {
+		if live += t.File.Size - t.Garbage(); i > 0 && (live > version.ValueTableSize || i == mostCollected) {
 			break
 		}
 		c.Inputs = append(c.Inputs, t.File)
@@ -101,11 +101,11 @@ const (
 func (v Picker) pickSmallValues(o Options) *Compaction {
 	n := uint64(len(v.ValueFiles()))
 	size, _ := v.ValueBytes()
-	if n <= fewValueTables || size/n >= manifest.ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
+	if n <= fewValueTables || size/n >= version.ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
 		return nil
 	}
-	tables := slices.DeleteFunc(slices.Clone(v.ValueFiles()), func(t manifest.ValueTable) bool { return t.File.Compacting })
-	slices.SortFunc(tables, func(a, b manifest.ValueTable) int { return cmp.Compare(a.File.Size, b.File.Size) })
+	tables := slices.DeleteFunc(slices.Clone(v.ValueFiles()), func(t version.ValueTable) bool { return t.File.Compacting })
+	slices.SortFunc(tables, func(a, b version.ValueTable) int { return cmp.Compare(a.File.Size, b.File.Size) })
 	if c := v.collectionOf(tables, "many small value tables"); len(c.Inputs) >= smallValues {
 		c.Unhurried = true
 		return c
@@ -114,6 +114,6 @@ func (v Picker) pickSmallValues(o Options) *Compaction {
 }
 
 // garbageShare returns how much of a file is garbage, in per cent.
-func garbageShare(t manifest.ValueTable) float64 {
+func garbageShare(t version.ValueTable) float64 {
 	return 100 * float64(t.Garbage()) / float64(t.File.Size)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/internal/limit/prefetch"
 	"github.com/sievedb/sievedb/internal/limit/share"
@@ -34,7 +34,7 @@ type CacheOptions struct {
 	Reader sstable.ReaderOptions
 	// Opened, if not nil, is called after each opening of a table, without a lock, by
 	// the goroutine that needed the table.
-	Opened func(*manifest.FileMeta, sstable.FilterStatus)
+	Opened func(*version.FileMeta, sstable.FilterStatus)
 	// WantSizes makes each opening record the sizes of the table's filters, which may cost a read.
 	WantSizes bool
 }
@@ -96,14 +96,14 @@ func closeReader(r **sstable.Reader) {
 func (t *Cache) Policies() []filter.Policy { return t.options.Reader.Policies }
 
 // Get returns f's reader, which it opens if necessary. A hit is one atomic load.
-func (t *Cache) Get(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) Get(f *version.FileMeta) (*sstable.Reader, error) {
 	if r := Of(f).reader.Get(); r != nil {
 		return *r, nil
 	}
 	return t.load(f)
 }
 
-func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) load(f *version.FileMeta) (*sstable.Reader, error) {
 	if t.closed.Load() { // no table stays open, so callers that need one open would retry forever
 		return nil, base.ErrClosed
 	}
@@ -129,7 +129,7 @@ func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return *r, nil
 }
 
-func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) openTable(f *version.FileMeta) (*sstable.Reader, error) {
 	path := filepath.Join(t.options.Dir, f.Name())
 	file, err := t.options.FS.Open(path)
 	if err != nil {
@@ -178,7 +178,7 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 
 // LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties, and learns how many bytes
 // of values it refers to. If they cannot be read it changes nothing.
-func (t *Cache) LearnCounts(f *manifest.FileMeta) {
+func (t *Cache) LearnCounts(f *version.FileMeta) {
 	if c := f.Counts(); c != nil && c.KnowsApart {
 		return
 	}
@@ -198,7 +198,7 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 
 // LearnSeqs sets f.Seqs, the range of sequence numbers of f's entries, if it is not set. Opening a
 // table reads its properties only if they are in the tail, but before a large index they are not.
-func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
+func (t *Cache) LearnSeqs(f *version.FileMeta) {
 	if f.Seqs.Load() != nil {
 		return
 	}
@@ -211,8 +211,8 @@ func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
 	f.Seqs.Store(seqsOf(&p))
 }
 
-func countsOf(p *sstable.Properties, refs []base.RefSum, knowsRefs bool) *manifest.TableCounts {
-	c := &manifest.TableCounts{
+func countsOf(p *sstable.Properties, refs []base.RefSum, knowsRefs bool) *version.TableCounts {
+	c := &version.TableCounts{
 		KnowsApart: knowsRefs,
 		Entries:    p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq, Expiry: p.LargestExpiry, ExpiryKeys: p.ExpiryKeys,
 	}
@@ -226,8 +226,8 @@ func countsOf(p *sstable.Properties, refs []base.RefSum, knowsRefs bool) *manife
 }
 
 // seqsOf returns the range of sequence numbers of a table with these properties.
-func seqsOf(p *sstable.Properties) *manifest.SeqRange {
-	return &manifest.SeqRange{
+func seqsOf(p *sstable.Properties) *version.SeqRange {
+	return &version.SeqRange{
 		Smallest: p.SmallestSeq, Largest: p.LargestSeq,
 		Known: p.Entries > 0 && p.SmallestSeq <= p.LargestSeq && p.LargestSeq <= base.MaxSeq,
 	}
@@ -235,7 +235,7 @@ func seqsOf(p *sstable.Properties) *manifest.SeqRange {
 
 // CheckSize compares the size of a table's file with the size in the MANIFEST. The store
 // calls it for all tables when it is opened, and again for each table that is opened.
-func CheckSize(f *manifest.FileMeta, size int64, path string) error {
+func CheckSize(f *version.FileMeta, size int64, path string) error {
 	if uint64(size) == f.Size {
 		return nil
 	}
@@ -244,7 +244,7 @@ func CheckSize(f *manifest.FileMeta, size int64, path string) error {
 }
 
 // Ref returns f's reader with a reference, which keeps its file open until Unref.
-func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) Ref(f *version.FileMeta) (*sstable.Reader, error) {
 	for {
 		r, err := t.Get(f)
 		if err != nil {
@@ -265,7 +265,7 @@ func (t *Cache) HasRoom() bool {
 func (t *Cache) SetMaxOpen(n int) { t.open.SetCapacity(int64(n)) }
 
 // OpenWhole opens f with its filter and its index.
-func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
+func (t *Cache) OpenWhole(f *version.FileMeta) error {
 	r, err := t.Ref(f)
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func (t *Cache) Openings() (tables, reads, bytes uint64) {
 func (t *Cache) Prefetched() (tables, bytes uint64) { return t.options.Reader.Prefetch.Requested() }
 
 // Drop permanently closes f's reader, since the table is obsolete.
-func (t *Cache) Drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
+func (t *Cache) Drop(f *version.FileMeta) { t.open.DropOne(&Of(f).reader) }
 
 // Close closes the files of all tables, also of those with references, and prevents further openings. It waits
 // for reads under way, but not for the references, whose owners must still drop them: what they read from then

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -34,7 +34,7 @@ func (d *Directory) File(kind base.FileKind, num uint64) string {
 }
 
 // RemoveTables is Remove for tables.
-func (d *Directory) RemoveTables(files []*manifest.FileMeta) {
+func (d *Directory) RemoveTables(files []*version.FileMeta) {
 	for _, f := range files {
 		d.Remove(filepath.Join(d.Path, f.Name()))
 	}

@@ -2,7 +2,7 @@
 // writes them and removes them.
 //
 //   - Cache opens tables when they are needed and keeps a bounded number open. Its other data
-//     about a table, a Table, is the Handle of the table's manifest.FileMeta.
+//     about a table, a Table, is the Handle of the table's version.FileMeta.
 //   - LevelIter iterates over the tables of a level, and MergingIter merges runs into one
 //     order. Both are base.Iterators, used by one goroutine at a time.
 //   - Writer writes entries to one table after another; SpareWriters reuses the memory of

@@ -2,7 +2,7 @@ package tables
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -11,8 +11,8 @@ import (
 type LevelIter struct {
 	tables  *Cache
 	cmp     *base.Comparer
-	files   []*manifest.FileMeta
-	level   *manifest.Level      // nil, or a level that begins with files, for faster searches
+	files   []*version.FileMeta
+	level   *version.Level       // nil, or a level that begins with files, for faster searches
 	options *sstable.IterOptions // which several runs of one iterator share
 
 	index int  // of the current table; -1 or len(files) at the ends
@@ -30,7 +30,7 @@ var _ base.Iterator = (*LevelIter)(nil)
 var noOptions sstable.IterOptions
 
 // NewLevelIter returns an iterator over files, which are sorted and do not overlap. It is not positioned.
-func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *LevelIter {
+func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*version.FileMeta, o sstable.IterOptions) *LevelIter {
 	l := &struct {
 		LevelIter
 		options sstable.IterOptions
@@ -41,14 +41,14 @@ func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta,
 
 // Init makes l, which must be new or closed, an iterator like one of NewLevelIter. It
 // reuses l's memory. o must not change until l is closed.
-func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o *sstable.IterOptions) {
+func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*version.FileMeta, o *sstable.IterOptions) {
 	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
 	l.index, l.err = -1, nil
 	l.level, l.ranges, l.pending = nil, nil, false
 }
 
 // SetLevel makes searches faster by using level, whose files must begin with those of l.
-func (l *LevelIter) SetLevel(level *manifest.Level) { l.level = level }
+func (l *LevelIter) SetLevel(level *version.Level) { l.level = level }
 
 // AskRanges makes l use range filters and count their results in c. With nil it uses none.
 // The iterator must have both bounds.
@@ -73,7 +73,7 @@ func (l *LevelIter) goTo(i int) bool {
 }
 
 // openTableIter opens it as an iterator over f, which keeps the table open. After an error it is closed.
-func openTableIter(tables *Cache, f *manifest.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
+func openTableIter(tables *Cache, f *version.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
 	for {
 		r, err := tables.Get(f)
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -87,7 +87,7 @@ func (m *MergingIter) Init(cmp *base.Comparer) {
 }
 
 // IsRecent reports whether the current entry is in a memtable or in a table of level0. The iterator must be Valid.
-func (m *MergingIter) IsRecent(level0 []*manifest.FileMeta) bool {
+func (m *MergingIter) IsRecent(level0 []*version.FileMeta) bool {
 	r := m.order[0]
 	return r.mem != nil || r.level != nil && slices.Contains(level0, r.level.files[r.level.index])
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // Obsolete holds tables that are in no version any more, or may be in none, until they are removed.
@@ -18,9 +18,9 @@ type Obsolete struct {
 	removing atomic.Bool // a goroutine removes files
 
 	mu    sync.Mutex
-	files []manifest.LevelFile
+	files []version.LevelFile
 	// uncertain are the tables of edits that failed and may be in force. A later edit decides.
-	uncertain []*manifest.FileMeta
+	uncertain []*version.FileMeta
 	kick      chan struct{} // wakes Run; capacity 1
 }
 
@@ -31,7 +31,7 @@ func NewObsolete(dir Directory, cache *Cache, removed func(fileNum uint64)) *Obs
 }
 
 // Add adds files to the list. It is the Obsolete function of a manifest.Set and does not block.
-func (o *Obsolete) Add(files []manifest.LevelFile) {
+func (o *Obsolete) Add(files []version.LevelFile) {
 	o.mu.Lock()
 	o.files = append(o.files, files...)
 	o.mu.Unlock()
@@ -53,7 +53,7 @@ func (o *Obsolete) Count() int {
 }
 
 // AddUncertain adds tables of an edit that failed and may be in force.
-func (o *Obsolete) AddUncertain(files ...*manifest.FileMeta) {
+func (o *Obsolete) AddUncertain(files ...*version.FileMeta) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.uncertain = append(o.uncertain, files...)
@@ -61,7 +61,7 @@ func (o *Obsolete) AddUncertain(files ...*manifest.FileMeta) {
 
 // TakeUncertain returns the tables of failed edits that may be in force, and forgets them: once a later edit is in
 // force, they are not needed.
-func (o *Obsolete) TakeUncertain() []*manifest.FileMeta {
+func (o *Obsolete) TakeUncertain() []*version.FileMeta {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	files := o.uncertain

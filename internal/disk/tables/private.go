@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -16,12 +16,12 @@ type Private struct {
 	cache *Cache
 	dir   Directory
 	refs  atomic.Int32
-	files []*manifest.FileMeta // the oldest first
+	files []*version.FileMeta // the oldest first
 	runs  PrivateRuns
 }
 
 // PrivateRuns are tables of a Private, as runs of ascending tables, the newest run first. They do not change.
-type PrivateRuns [][]*manifest.FileMeta
+type PrivateRuns [][]*version.FileMeta
 
 // NewPrivate returns an empty Private with one reference.
 func NewPrivate(c *Cache, dir Directory) *Private {
@@ -51,13 +51,13 @@ func (p *Private) Unref() {
 func (p *Private) Shared() bool { return p.refs.Load() > 1 }
 
 // Files returns all tables, the oldest first.
-func (p *Private) Files() []*manifest.FileMeta { return p.files }
+func (p *Private) Files() []*version.FileMeta { return p.files }
 
 // Runs returns the runs that there are now.
 func (p *Private) Runs() PrivateRuns { return p.runs }
 
 // Add adds a finished table that is newer than the others.
-func (p *Private) Add(f *manifest.FileMeta) {
+func (p *Private) Add(f *version.FileMeta) {
 	f.Temporary = true
 	p.files = append(p.files, f)
 	if len(p.runs) > 0 {
@@ -82,8 +82,8 @@ func (p *Private) Release() {
 }
 
 // Published returns the description of f under another number, for a version, with a handle of its own.
-func Published(f *manifest.FileMeta, num uint64) *manifest.FileMeta {
-	g := manifest.NewFileMeta(num, f.Size, f.Smallest, f.Largest)
+func Published(f *version.FileMeta, num uint64) *version.FileMeta {
+	g := version.NewFileMeta(num, f.Size, f.Smallest, f.Largest)
 	handle := new(Table)
 	handle.sizes.Store(Of(f).sizes.Load())
 	g.Handle = handle

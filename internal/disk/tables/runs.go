@@ -2,7 +2,7 @@ package tables
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -31,14 +31,14 @@ type RangeCounts interface {
 }
 
 // Add adds the runs of v to m. Nothing is read before m moves. r must be empty.
-func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions) {
+func (r *Runs) Add(m *MergingIter, c *Cache, v *version.Version, o *RunOptions) {
 	r.options = sstable.IterOptions{NoFillCache: o.NoFillCache, KeysOnly: o.KeysOnly, Lower: o.Lower, Upper: o.Upper}
 	reach := reach{most: o.CacheSize / 2}
 	level0 := v.Levels[0].Files
 	if n := mostRuns(v); cap(r.levels) < n { // elements in use must not move
 		r.levels = make([]LevelIter, 0, n)
 	}
-	add := func(level int, files []*manifest.FileMeta) {
+	add := func(level int, files []*version.FileMeta) {
 		n := len(r.levels)
 		r.levels = r.levels[:n+1]
 		r.levels[n].Init(c, v.Cmp, files, &r.options)
@@ -53,7 +53,7 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 			add(0, level0[i:i+1])
 		}
 	}
-	for level := 1; level < manifest.NumLevels; level++ {
+	for level := 1; level < version.NumLevels; level++ {
 		if len(v.Levels[level].Files) == 0 {
 			continue // most levels of most stores
 		}
@@ -71,9 +71,9 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 
 // mostRuns returns the number of runs of v. An iterator over one has 672 bytes, and programs hold thousands
 // of iterators, so there is none for an empty level.
-func mostRuns(v *manifest.Version) int {
+func mostRuns(v *version.Version) int {
 	n := len(v.Levels[0].Files)
-	for level := 1; level < manifest.NumLevels; level++ {
+	for level := 1; level < version.NumLevels; level++ {
 		if len(v.Levels[level].Files) > 0 {
 			n++
 		}
@@ -94,7 +94,7 @@ const KeptShare = 16
 type reach struct{ bytes, most int64 }
 
 // add counts files, which are all files of the level or some of them.
-func (r *reach) add(level *manifest.Level, files []*manifest.FileMeta) {
+func (r *reach) add(level *version.Level, files []*version.FileMeta) {
 	if len(files) == len(level.Files) {
 		r.bytes += int64(level.Bytes)
 		return
@@ -105,7 +105,7 @@ func (r *reach) add(level *manifest.Level, files []*manifest.FileMeta) {
 }
 
 // meets reports whether f may contain keys within the bounds.
-func (o *RunOptions) meets(cmp *base.Comparer, f *manifest.FileMeta) bool {
+func (o *RunOptions) meets(cmp *base.Comparer, f *version.FileMeta) bool {
 	return f.OverlapsUser(cmp, o.Lower, o.Upper) &&
 		(o.Upper == nil || cmp.Compare(base.UserKey(f.Smallest), o.Upper) < 0)
 }

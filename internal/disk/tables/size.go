@@ -2,12 +2,12 @@ package tables
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // ApproximateSize returns approximately how many bytes of f belong to user keys in [start,
 // limit), nil for no bound. It opens f only if a bound is within it.
-func (t *Cache) ApproximateSize(f *manifest.FileMeta, start, limit []byte) (uint64, error) {
+func (t *Cache) ApproximateSize(f *version.FileMeta, start, limit []byte) (uint64, error) {
 	cmp := t.options.Reader.Comparer
 	smallest, largest := base.UserKey(f.Smallest), base.UserKey(f.Largest)
 	if limit != nil && cmp.Compare(smallest, limit) >= 0 || start != nil && cmp.Compare(largest, start) < 0 {

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -54,9 +54,9 @@ func (t *Table) FilterSizes() *FilterSizes { return t.sizes.Load() }
 func (t *Table) ReportFilter() (first bool) { return !t.filterReported.Swap(true) }
 
 // Of returns the Table of f.
-func Of(f *manifest.FileMeta) *Table { return f.Handle.(*Table) }
+func Of(f *version.FileMeta) *Table { return f.Handle.(*Table) }
 
-// NewHandle returns a new Table. It is for manifest.SetOptions.NewHandle.
+// NewHandle returns a new Table. It is for version.Owner.NewHandle.
 func NewHandle() any { return new(Table) }
 
 // unknownKeyBytes is the assumed size of an entry in a table of unknown contents.
@@ -72,7 +72,7 @@ func HandleOf(w *sstable.Writer) *Table {
 }
 
 // sizesOf returns the sizes of an open table.
-func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *FilterSizes {
+func sizesOf(r *sstable.Reader, f *version.FileMeta) *FilterSizes {
 	sizes := &FilterSizes{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
 	if sizes.Keys = Keys(r, f); sizes.Keys == 0 {
 		sizes.Keys = f.Size / unknownKeyBytes
@@ -82,7 +82,7 @@ func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *FilterSizes {
 
 // Keys returns the number of a table's keys from its properties or else from its filter, or 0 if neither says. It is at
 // most the number of the file's bytes, since the stored number cannot be trusted.
-func Keys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
+func Keys(r *sstable.Reader, f *version.FileMeta) (keys uint64) {
 	if p, ok := r.Properties(); ok {
 		keys = max(p.FilterKeys, p.Entries)
 	} else {

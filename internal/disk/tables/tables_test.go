@@ -16,7 +16,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -53,7 +53,7 @@ func (s *shelf) writer() *Writer {
 }
 
 // write writes entries to tables with that many entries each.
-func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*manifest.FileMeta {
+func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*version.FileMeta {
 	w := s.writer()
 	for i, e := range entries {
 		if i > 0 && i%perTable == 0 {
@@ -108,7 +108,7 @@ func TestAClosedLevelIterDoesNotMove(t *testing.T) {
 
 func TestMergedRunsAreInOrder(t *testing.T) {
 	s := newShelf(t, 100)
-	var runs [3][]*manifest.FileMeta
+	var runs [3][]*version.FileMeta
 	for i := range runs {
 		runs[i] = s.write(t, numbered(i, 900, 3), 70)
 	}
@@ -191,7 +191,7 @@ func TestTheCacheKeepsAtMostMaxOpenTables(t *testing.T) {
 func TestATableOfTheWrongSizeIsCorrupt(t *testing.T) {
 	s := newShelf(t, 4)
 	f := s.write(t, numbered(0, 10, 1), 100)[0]
-	shorter := manifest.NewFileMeta(f.Num, f.Size-1, f.Smallest, f.Largest)
+	shorter := version.NewFileMeta(f.Num, f.Size-1, f.Smallest, f.Largest)
 	shorter.Handle = NewHandle()
 	_, err := s.cache.Ref(shorter)
 	require.ErrorIs(t, err, base.ErrCorruption)
@@ -204,7 +204,7 @@ func TestFilterSizesOfANewTableAreKnownWithoutOpeningIt(t *testing.T) {
 	require.Nil(t, Of(f).Peek())
 	written := *Of(f).FilterSizes()
 	require.EqualValues(t, 100, written.Keys)
-	fresh := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+	fresh := version.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
 	fresh.Handle = NewHandle()
 	require.Nil(t, Of(fresh).FilterSizes())
 	require.NoError(t, s.cache.OpenWhole(fresh))
@@ -234,7 +234,7 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 	require.NoError(t, s.cache.OpenWhole(files[0]))
 	var removed []uint64
 	o := NewObsolete(s.dir, s.cache, func(num uint64) { removed = append(removed, num) })
-	o.Add([]manifest.LevelFile{{Level: 1, File: files[0]}})
+	o.Add([]version.LevelFile{{Level: 1, File: files[0]}})
 	require.Equal(t, 1, o.Count())
 	o.Remove()
 	require.Zero(t, o.Count())
@@ -257,9 +257,9 @@ func TestOlderTablesAreRemovedFirst(t *testing.T) {
 		}
 		return nil
 	})
-	add := func(o *Obsolete, files ...*manifest.FileMeta) {
+	add := func(o *Obsolete, files ...*version.FileMeta) {
 		for _, f := range files {
-			o.Add([]manifest.LevelFile{{Level: 1, File: f}})
+			o.Add([]version.LevelFile{{Level: 1, File: f}})
 		}
 		<-o.kick
 	}
@@ -377,7 +377,7 @@ func TestIDsOfAValueTableAreReadOnce(t *testing.T) {
 // There was memory for each of the seven levels, which is much for programs with thousands of iterators.
 func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 	s := newShelf(t, 3)
-	v := &manifest.Version{Cmp: base.Bytewise}
+	v := &version.Version{Cmp: base.Bytewise}
 	for level, n := range map[int]int{0: 2, 6: 3} {
 		v.Levels[level].Files = s.write(t, numbered(100*level, 100*level+30*n, 1), 30)
 	}
@@ -397,12 +397,12 @@ func (noRanges) ForBounds(int, []byte, []byte) *RangeCounters { return nil }
 func TestCountsThatAreLearntKeepTheGain(t *testing.T) {
 	s := newShelf(t, 3)
 	f := s.write(t, numbered(0, 10, 1), 10)[0]
-	read := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+	read := version.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
 	read.Handle = NewHandle()
-	read.SetGain(&manifest.Gain{All: 7})
+	read.SetGain(&version.Gain{All: 7})
 	s.cache.LearnCounts(read)
 	require.Equal(t, uint64(10), read.Counts().Entries)
-	require.Equal(t, &manifest.Gain{All: 7}, read.Gain())
+	require.Equal(t, &version.Gain{All: 7}, read.Gain())
 }
 
 func TestTablesDisplaceOnlyBlocksThatMemoryHasNoRoomFor(t *testing.T) {

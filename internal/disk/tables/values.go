@@ -9,13 +9,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // Value returns the value to which an entry of user key refers, for a reader that has a reference to version v. It is
 // in memory of a block or of lk, which holds it until it is used again or released. The encoded reference may be there
 // too.
-func (t *Cache) Value(v *manifest.Version, lk *sstable.Lookup, user, encoded []byte) (value []byte, err error) {
+func (t *Cache) Value(v *version.Version, lk *sstable.Lookup, user, encoded []byte) (value []byte, err error) {
 	ref, err := base.DecodeValueRef(encoded)
 	for err == nil {
 		var res sstable.Result
@@ -30,7 +31,7 @@ func (t *Cache) Value(v *manifest.Version, lk *sstable.Lookup, user, encoded []b
 
 // TryValue is Value without a reference to the version, and says what was read. If the tables were closed or removed
 // meanwhile, the error is as for a lookup in them.
-func (t *Cache) TryValue(v *manifest.Version, lk *sstable.Lookup, user, encoded []byte) (sstable.Result, error) {
+func (t *Cache) TryValue(v *version.Version, lk *sstable.Lookup, user, encoded []byte) (sstable.Result, error) {
 	ref, err := base.DecodeValueRef(encoded)
 	if err != nil {
 		return sstable.Result{}, err
@@ -38,7 +39,7 @@ func (t *Cache) TryValue(v *manifest.Version, lk *sstable.Lookup, user, encoded 
 	return t.value(v, lk, user, ref)
 }
 
-func (t *Cache) value(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef) (sstable.Result, error) {
+func (t *Cache) value(v *version.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef) (sstable.Result, error) {
 	res, f, err := t.search(v, lk, user, ref, false)
 	if err == nil && uint64(len(res.Value)) != ref.Len {
 		err = t.inTable(base.Corruptf("value table", -1, "the value of a key of %d bytes has %d bytes; want %d",
@@ -51,7 +52,7 @@ func (t *Cache) value(v *manifest.Version, lk *sstable.Lookup, user []byte, ref 
 }
 
 // HasValue returns an error unless the value table of a reference has a value of the key. It reads no value.
-func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef) error {
+func (t *Cache) HasValue(v *version.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef) error {
 	for {
 		if _, _, err := t.search(v, lk, user, ref, true); err != sstable.ErrReaderClosed || t.closed.Load() {
 			return err
@@ -62,7 +63,7 @@ func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, r
 // StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out,
 // or if it is stored otherwise the value, in memory of lk. The block has its checksum and the length that the reference
 // requires. If both are nil, Value says why.
-func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) (stored, value []byte, err error) {
+func (t *Cache) StoredValue(v *version.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) (stored, value []byte, err error) {
 	for {
 		_, r, err := t.valueTable(v, ref.ID)
 		if err != nil {
@@ -77,12 +78,12 @@ func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte
 }
 
 // inTable adds the file of a table to an error.
-func (t *Cache) inTable(err error, f *manifest.FileMeta) error {
+func (t *Cache) inTable(err error, f *version.FileMeta) error {
 	return base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
 }
 
 // valueTable returns the value table of an ID.
-func (t *Cache) valueTable(v *manifest.Version, id uint64) (f *manifest.FileMeta, r *sstable.Reader, err error) {
+func (t *Cache) valueTable(v *version.Version, id uint64) (f *version.FileMeta, r *sstable.Reader, err error) {
 	if f = v.ValueTableOf(id); f == nil {
 		return nil, nil, base.Corruptf("data block", -1,
 			"an entry refers to values of ID %d, of which the MANIFEST has none", id)
@@ -104,7 +105,7 @@ func otherIDs(ids []uint64, id uint64) error {
 }
 
 // CheckIDs returns an error unless the value table f says that it has the IDs that v knows it by.
-func (t *Cache) CheckIDs(v *manifest.Version, f *manifest.FileMeta) error {
+func (t *Cache) CheckIDs(v *version.Version, f *version.FileMeta) error {
 	r, err := t.Ref(f)
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func IDs(r *sstable.Reader, num uint64) ([]uint64, error) {
 }
 
 // search looks the value of a reference up in its table.
-func (t *Cache) search(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, keyOnly bool) (res sstable.Result, f *manifest.FileMeta, err error) {
+func (t *Cache) search(v *version.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, keyOnly bool) (res sstable.Result, f *version.FileMeta, err error) {
 	f, r, err := t.valueTable(v, ref.ID)
 	if err != nil {
 		return res, f, err
@@ -153,7 +154,7 @@ func (t *Cache) search(v *manifest.Version, lk *sstable.Lookup, user []byte, ref
 }
 
 // GetHeld is a lookup in one table of a version to which the caller has a reference. The cache may close it meanwhile.
-func (t *Cache) GetHeld(f *manifest.FileMeta, lk *sstable.Lookup) (sstable.Result, error) {
+func (t *Cache) GetHeld(f *version.FileMeta, lk *sstable.Lookup) (sstable.Result, error) {
 	for {
 		r, err := t.Get(f)
 		if err != nil || r.Denies(lk) {
@@ -167,7 +168,7 @@ func (t *Cache) GetHeld(f *manifest.FileMeta, lk *sstable.Lookup) (sstable.Resul
 }
 
 // Refs returns what a table refers to.
-func (t *Cache) Refs(f *manifest.FileMeta) ([]base.RefSum, error) {
+func (t *Cache) Refs(f *version.FileMeta) ([]base.RefSum, error) {
 	if written := Of(f).refs.Swap(nil); written != nil {
 		return *written, nil
 	}
@@ -181,7 +182,7 @@ func (t *Cache) Refs(f *manifest.FileMeta) ([]base.RefSum, error) {
 
 // LearnRefs reads what the table refers to, for the edit of v that is to remove it soon, while no writer waits for
 // that.
-func (t *Cache) LearnRefs(v *manifest.Version, f *manifest.FileMeta) {
+func (t *Cache) LearnRefs(v *version.Version, f *version.FileMeta) {
 	if len(v.Values) == 0 {
 		return
 	}
@@ -191,7 +192,7 @@ func (t *Cache) LearnRefs(v *manifest.Version, f *manifest.FileMeta) {
 }
 
 // HasRefs reports whether a table refers to values; true if it cannot be read, so that the caller meets the error.
-func (t *Cache) HasRefs(f *manifest.FileMeta) bool {
+func (t *Cache) HasRefs(f *version.FileMeta) bool {
 	r, err := t.Ref(f)
 	if err != nil {
 		return true
@@ -202,11 +203,11 @@ func (t *Cache) HasRefs(f *manifest.FileMeta) bool {
 
 // CountRefs adds to an edit of version v how the bytes change to which tables refer, given the tables that it adds and
 // removes. It logs a removed table whose references cannot be read, or cannot be what was counted.
-func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Logger) error {
+func (t *Cache) CountRefs(v *version.Version, e *manifest.Edit, logger *slog.Logger) error {
 	sums := refChanges(slices.Clone(e.Values)) // what a collection has moved
 	for _, a := range e.Added {
-		if a.Level == manifest.ValuesLevel {
-			sums = append(sums, manifest.ValueDelta{ID: a.File.Num, File: a.File.Num})
+		if a.Level == version.ValuesLevel {
+			sums = append(sums, version.ValueDelta{ID: a.File.Num, File: a.File.Num})
 		}
 	}
 	if len(sums)+len(v.Values) == 0 {
@@ -220,7 +221,7 @@ func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Lo
 	for _, d := range e.Deleted {
 		f := v.TableNumbered(d.Num)
 		switch {
-		case d.Level == manifest.ValuesLevel || f == nil:
+		case d.Level == version.ValuesLevel || f == nil:
 		case added[d.Num]:
 			moved[d.Num] = true
 		default:
@@ -239,7 +240,7 @@ func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Lo
 		}
 	}
 	for _, a := range e.Added {
-		if a.Level == manifest.ValuesLevel || moved[a.File.Num] {
+		if a.Level == version.ValuesLevel || moved[a.File.Num] {
 			continue
 		}
 		refs, err := t.Refs(a.File)
@@ -253,7 +254,7 @@ func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Lo
 }
 
 // counted returns an error unless the MANIFEST counts what a table says that it refers to.
-func (t *Cache) counted(v *manifest.Version, f *manifest.FileMeta, refs []base.RefSum) error {
+func (t *Cache) counted(v *version.Version, f *version.FileMeta, refs []base.RefSum) error {
 	for _, ref := range refs {
 		if live := v.LiveBytes(ref.ID); live < ref.Bytes {
 			return t.inTable(base.Corruptf("block of references", -1,
@@ -264,17 +265,17 @@ func (t *Cache) counted(v *manifest.Version, f *manifest.FileMeta, refs []base.R
 }
 
 // refChanges are the changes of an edit.
-type refChanges []manifest.ValueDelta
+type refChanges []version.ValueDelta
 
 func (c *refChanges) add(refs []base.RefSum, sign int64) {
 	for _, r := range refs {
-		*c = append(*c, manifest.ValueDelta{ID: r.ID, Live: sign * int64(r.Bytes)})
+		*c = append(*c, version.ValueDelta{ID: r.ID, Live: sign * int64(r.Bytes)})
 	}
 }
 
 // list returns one change for each ID that changes.
-func (c refChanges) list() (deltas []manifest.ValueDelta) {
-	slices.SortStableFunc(c, func(a, b manifest.ValueDelta) int { return cmp.Compare(a.ID, b.ID) })
+func (c refChanges) list() (deltas []version.ValueDelta) {
+	slices.SortStableFunc(c, func(a, b version.ValueDelta) int { return cmp.Compare(a.ID, b.ID) })
 	for len(c) > 0 {
 		sum, n := c[0], 1
 		for ; n < len(c) && c[n].ID == sum.ID; n++ {
@@ -318,7 +319,7 @@ func (t *Writer) separate(ikey, value []byte) (refKey, ref []byte, err error) {
 		t.values = &separated{Writer: *t.ForValues(nil)}
 	}
 	s := t.values
-	if s.Open() && s.Size() >= manifest.ValueTableSize {
+	if s.Open() && s.Size() >= version.ValueTableSize {
 		if err := s.EndTable(); err != nil {
 			return nil, nil, err
 		}
@@ -339,16 +340,16 @@ type separated struct {
 }
 
 // AddTo adds the finished tables to an edit, as ones of level, and the value tables. It returns all of them.
-func (t *Writer) AddTo(e *manifest.Edit, level int) []*manifest.FileMeta {
+func (t *Writer) AddTo(e *manifest.Edit, level int) []*version.FileMeta {
 	files := t.Files
 	for _, f := range files {
-		e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
+		e.Added = append(e.Added, version.LevelFile{Level: level, File: f})
 	}
 	if t.values == nil {
 		return files
 	}
 	for _, f := range t.values.Files {
-		e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: f})
+		e.Added = append(e.Added, version.LevelFile{Level: version.ValuesLevel, File: f})
 	}
 	return append(files[:len(files):len(files)], t.values.Files...)
 }

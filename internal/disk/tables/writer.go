@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -40,7 +40,7 @@ type WriterOptions struct {
 // synced when it is finished, and the directory in Finish. A Writer belongs to one goroutine.
 type Writer struct {
 	options WriterOptions
-	Files   []*manifest.FileMeta // finished
+	Files   []*version.FileMeta // finished
 
 	num  uint64 // of the open table
 	file vfs.File
@@ -192,7 +192,7 @@ func (t *Writer) EndTable() error {
 		return err
 	}
 	err = t.endFile()
-	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
+	f := version.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
 	f.Handle = HandleOf(t.w)
 	f.SetCounts(countsOf(&props, t.w.Refs(), true))
 	f.Seqs.Store(seqsOf(&props))
@@ -216,7 +216,7 @@ func (t *Writer) endFile() error {
 }
 
 // Finish finishes the open table, syncs the directory and returns all tables. If it fails, it removes their files.
-func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
+func (t *Writer) Finish() ([]*version.FileMeta, error) {
 	err := error(nil)
 	if t.w != nil {
 		err = t.EndTable()

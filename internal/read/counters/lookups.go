@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -30,7 +30,7 @@ type Stripe struct {
 	// due says whether the next lookup is to be measured or recorded; see TakeDue.
 	due atomic.Uint32
 
-	levels [manifest.NumLevels]levelCounters
+	levels [version.NumLevels]levelCounters
 	_      [64]byte
 }
 
@@ -62,7 +62,7 @@ func (c *Lookups) Total() *Totals {
 // lowest bits, and a bit for one table of each other level.
 type Path uint8
 
-const numPaths = 1 << (2 + manifest.NumLevels - 1)
+const numPaths = 1 << (2 + version.NumLevels - 1)
 
 // HasRoom reports whether a table of level can be added to p.
 func (p Path) HasRoom(level int) bool {
@@ -90,7 +90,7 @@ func (p Path) tables(level int) uint64 {
 
 // last returns the deepest level in p.
 func (p Path) last() int {
-	for level := manifest.NumLevels - 1; level > 0; level-- {
+	for level := version.NumLevels - 1; level > 0; level-- {
 		if p.tables(level) > 0 {
 			return level
 		}

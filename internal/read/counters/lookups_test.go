@@ -6,16 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 func TestPathCountsTablesPerLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
 		var p Path
-		var want [manifest.NumLevels]uint64
+		var want [version.NumLevels]uint64
 		deepest := 0
-		for level := range manifest.NumLevels {
+		for level := range version.NumLevels {
 			for range rnd.IntN(4) {
 				if !p.HasRoom(level) {
 					require.True(t, want[level] == 3 || level > 0 && want[level] == 1)
@@ -27,7 +27,7 @@ func TestPathCountsTablesPerLevel(t *testing.T) {
 			}
 		}
 		require.Equal(t, deepest, p.last())
-		for level := range manifest.NumLevels {
+		for level := range version.NumLevels {
 			require.Equal(t, want[level], p.tables(level))
 		}
 	}

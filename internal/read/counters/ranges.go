@@ -1,8 +1,8 @@
 package counters
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // An iterator with both bounds queries the range filters (Options.Filters.RangePolicies) of each
@@ -11,7 +11,7 @@ import (
 // their table as well, so the iterator never skips an entry that hides an older value.
 
 // Ranges counts the results of range filters, by level.
-type Ranges [manifest.NumLevels]tables.RangeCounters
+type Ranges [version.NumLevels]tables.RangeCounters
 
 // ForBounds returns the counters of a level for an iterator with these bounds, or nil if the
 // iterator does not query range filters.

@@ -1,8 +1,8 @@
 package counters
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -34,7 +34,7 @@ func SamplesAmong(before uint64, n int) (bits uint32) {
 // table that has the key, or nil. The next lookup of the stripe is measured.
 //
 //go:noinline
-func (c *Stripe) SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+func (c *Stripe) SampleTables(v *version.Version, lookup *sstable.Lookup, answer *version.FileMeta) {
 	c.SetDue()
 	for _, f := range v.MayHold(lookup.UserKey()) {
 		if f == answer {
@@ -46,14 +46,14 @@ func (c *Stripe) SampleTables(v *manifest.Version, lookup *sstable.Lookup, answe
 }
 
 // sampleMiss counts the result of a table's filter for an absent key.
-func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
+func sampleMiss(f *version.FileMeta, lookup *sstable.Lookup) {
 	if r := tables.Of(f).Peek(); r != nil { // otherwise it was closed concurrently
 		CountSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 
 // CountSample counts that a table's filter denied a key or, if not, whether the table has the key.
-func CountSample(f *manifest.FileMeta, denied, found bool) {
+func CountSample(f *version.FileMeta, denied, found bool) {
 	sampled := &tables.Of(f).Sampled
 	switch {
 	case denied:

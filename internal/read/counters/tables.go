@@ -1,16 +1,16 @@
 package counters
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // FillTables fills in the figures of the tables of v, which c opens, of the levels, and of the cache of blocks.
-func FillTables(m *report.Metrics, v *manifest.Version, c *tables.Cache) {
+func FillTables(m *report.Metrics, v *version.Version, c *tables.Cache) {
 	var needed neededMemory
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
 		r := tables.Of(f).Peek()
@@ -70,7 +70,7 @@ type neededMemory struct {
 	used  uint64 // memory of these
 }
 
-func (n *neededMemory) add(f *manifest.FileMeta, r *sstable.Reader) {
+func (n *neededMemory) add(f *version.FileMeta, r *sstable.Reader) {
 	n.all += f.Size
 	if r != nil && r.HasIndex() {
 		n.whole += f.Size

@@ -1,12 +1,12 @@
 package counters
 
-import "github.com/sievedb/sievedb/internal/disk/manifest"
+import "github.com/sievedb/sievedb/internal/disk/version"
 
 // Totals are the sums of the counters of lookups and iterators.
 type Totals struct {
 	Gets, GetsFound, MemtableSearches, MemtableHits uint64
 
-	Levels [manifest.NumLevels]LevelTotals
+	Levels [version.NumLevels]LevelTotals
 }
 
 // LevelTotals are the sums for one level. The fields are those of levelCounters.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
@@ -188,7 +188,7 @@ func (x *Explained) countTable(step *report.ExplainStep, res sstable.Result) {
 }
 
 // countAnswer counts a lookup that a memtable, or the table answer, has answered.
-func (x *Explained) countAnswer(s *State, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+func (x *Explained) countAnswer(s *State, lookup *sstable.Lookup, answer *version.FileMeta) {
 	switch {
 	case x.counts == nil || !counters.IsSample(x.counts.CountAnswer(0, x.Kind)):
 	case answer != nil:

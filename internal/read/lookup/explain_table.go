@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -41,7 +41,7 @@ func (w *stopwatch) lap() time.Duration {
 // explainTable looks up a key in one table in the same steps as a lookup, and times each step. It opens
 // the table if necessary.
 func explainTable(
-	cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta,
+	cache *tables.Cache, lookup *sstable.Lookup, level int, f *version.FileMeta,
 ) (step report.ExplainStep, res sstable.Result, err error) {
 	began := time.Now()
 	watch := stopwatch{began}

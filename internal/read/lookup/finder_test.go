@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/memtable"
@@ -91,7 +91,7 @@ func TestALookupShowsTheMomentThatItIsGiven(t *testing.T) {
 }
 
 // remove removes the file of a table.
-func remove(t *testing.T, s *tabletest.Store, table *manifest.FileMeta) {
+func remove(t *testing.T, s *tabletest.Store, table *version.FileMeta) {
 	require.NoError(t, s.FS.Remove(s.Dir.File(base.FileTable, table.Num)))
 }
 
@@ -171,7 +171,7 @@ func tightStore(t *testing.T, evictions int) (at *At, cache *tables.Cache) {
 	cache = tables.NewCache(tables.CacheOptions{
 		FS: s.FS, Dir: s.Dir.Path, MaxOpen: 1,
 		Reader: sstable.ReaderOptions{Comparer: base.Bytewise, Policies: []filter.Policy{policy}},
-		Opened: func(table *manifest.FileMeta, _ sstable.FilterStatus) {
+		Opened: func(table *version.FileMeta, _ sstable.FilterStatus) {
 			if table == one && evictions > 0 {
 				evictions--
 				result.Of(cache.Get(two))(t)

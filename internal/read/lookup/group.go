@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -31,7 +31,7 @@ type groupLookup struct {
 	// Of one group: its lookups, those that no run has answered yet, those that the present
 	// run answers, and the questions to it.
 	lookups  [groupSize]sstable.Lookup
-	targets  [groupSize]manifest.Target
+	targets  [groupSize]version.Target
 	open     [groupSize]uint8
 	opened   int
 	answered uint32
@@ -191,7 +191,7 @@ func (g *groupLookup) aim() {
 }
 
 // inLevel looks all open keys up in the tables of one level that may contain them.
-func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
+func (g *groupLookup) inLevel(level int, l *version.Level, values [][]byte) error {
 	if level == 0 && !g.state.Version.Level0InOrder() {
 		return g.inUnordered(l, values)
 	}
@@ -214,7 +214,7 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 }
 
 // inTable0 looks all open keys up in table number at of level 0, if it may contain them.
-func (g *groupLookup) inTable0(l *manifest.Level, at int, values [][]byte) error {
+func (g *groupLookup) inTable0(l *version.Level, at int, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		if !l.Covers(at, g.targets[i]) {
 			continue
@@ -228,7 +228,7 @@ func (g *groupLookup) inTable0(l *manifest.Level, at int, values [][]byte) error
 
 // inUnordered looks keys up, one by one, in the tables of a level 0 that is not known to be in
 // the order of its sequence numbers.
-func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
+func (g *groupLookup) inUnordered(l *version.Level, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		lookup := &g.lookups[i]
 		t := tableSearch{c: g.c, target: g.targets[i]}
@@ -250,7 +250,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 }
 
 // ask adds a question for key i and table number at of a level, unless the table's filter answers it.
-func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
+func (g *groupLookup) ask(i uint8, l *version.Level, at int) error {
 	table := l.Files[at]
 	r, err := g.f.tables.Get(table)
 	if err != nil {
@@ -268,7 +268,7 @@ func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
 }
 
 // askAll answers the questions that were added.
-func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) error {
+func (g *groupLookup) askAll(level int, l *version.Level, values [][]byte) error {
 	asks := g.asks[:g.asked]
 	g.asked = 0
 	g.group.Prepare(asks)
@@ -303,14 +303,14 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 }
 
 // sample counts the result of a table for key i, if that lookup is a sample.
-func (g *groupLookup) sample(i uint8, table *manifest.FileMeta, denied, found bool) {
+func (g *groupLookup) sample(i uint8, table *version.FileMeta, denied, found bool) {
 	if g.sampled>>i&1 != 0 {
 		counters.CountSample(table, denied, found)
 	}
 }
 
 // goOn searches the tables of a level after the one of a question.
-func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][]byte) error {
+func (g *groupLookup) goOn(level int, l *version.Level, of *askedOf, values [][]byte) error {
 	lookup := &g.lookups[of.key]
 	defer lookup.Release()
 	t := tableSearch{c: g.c, target: g.targets[of.key]}

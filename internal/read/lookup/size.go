@@ -1,7 +1,7 @@
 package lookup
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -10,7 +10,7 @@ import (
 func (f *Finder) EstimateSize(start, limit []byte, memtables bool) (e report.SizeEstimate, err error) {
 	s := f.Ref()
 	defer s.Version.Unref()
-	s.Version.AllFiles(func(_ int, file *manifest.FileMeta) {
+	s.Version.AllFiles(func(_ int, file *version.FileMeta) {
 		if err == nil {
 			var size uint64
 			size, err = f.tables.ApproximateSize(file, start, limit)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
@@ -48,7 +49,7 @@ func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
 
 func TestTheLastSnapshotThatReadsTheCurrentStateSignalsItsEnd(t *testing.T) {
 	var c Current
-	c.State.Store(&State{Mem: emptyMemtable(), Version: manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current()})
+	c.State.Store(&State{Mem: emptyMemtable(), Version: version.New(base.Bytewise, new(version.Owner))})
 	var l Snapshots
 	require.Nil(t, l.Drained(), "none is open")
 	isClosed := func(ch <-chan struct{}) bool {
@@ -81,8 +82,8 @@ func TestTheLastSnapshotThatReadsTheCurrentStateSignalsItsEnd(t *testing.T) {
 // The bug: a snapshot that was opened while a range was deleted could get the new number and the old
 // state, and a transaction with it found no conflict with the deletion.
 func TestAPinnedSnapshotIsOfOneMoment(t *testing.T) {
-	version := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current()
-	states := []*State{{Version: version}, {Version: version}}
+	v := version.New(base.Bytewise, new(version.Owner))
+	states := []*State{{Version: v}, {Version: v}}
 	var c Current
 	var l Snapshots
 	l.Show(&c, states[0], 0)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -15,7 +15,7 @@ import (
 type State struct {
 	Mem     *Memtable
 	Imm     []*Memtable // newest first
-	Version *manifest.Version
+	Version *version.Version
 }
 
 // Memtables returns all memtables, the newest first.
@@ -37,7 +37,7 @@ type Memtable struct {
 	Grant  *share.Grant // its memory; nil if stores share none
 
 	// Gain is what the flush frees; nil if it is not flushed for that. It is set before MaxSeq.
-	Gain *manifest.Gain
+	Gain *version.Gain
 	// Hinders says that it is flushed because its tombstones hinder iterators. It is set before MaxSeq.
 	Hinders bool
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -13,7 +13,7 @@ import (
 // tableSearch is a lookup on its way through the tables of a read state. It does not contain
 // the Lookup: that would escape with the key, which goes to comparers, and be allocated.
 type tableSearch struct {
-	target manifest.Target
+	target version.Target
 	c      *counters.Stripe
 	// ruledOut are the tables whose filters excluded the key and that are not counted yet.
 	ruledOut counters.Path
@@ -24,7 +24,7 @@ type tableSearch struct {
 	kind         base.Kind
 	trailer      uint64 // of the entry found
 	value        []byte
-	answer       *manifest.FileMeta // the table that contains it
+	answer       *version.FileMeta // the table that contains it
 }
 
 // findInTables searches the tables that may contain the key, level by level.
@@ -90,7 +90,7 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 }
 
 // findInLevel searches the tables of a level that may contain the key, from number i on, until one does.
-func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
+func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, level int, l *version.Level, i int) error {
 	for ; i < len(l.Files); i++ {
 		if !l.Covers(i, t.target) {
 			if level > 0 {
@@ -112,7 +112,7 @@ func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, l
 
 // findNewest searches all tables of a level 0 that is not known to be in the order of sequence
 // numbers, and finds the newest version in any of them.
-func (f *Finder) findNewest(s *State, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
+func (f *Finder) findNewest(s *State, t *tableSearch, lookup *sstable.Lookup, l *version.Level) error {
 	lookup.KeyOnly = false // values of twins are compared
 	for i, table := range l.Files {
 		if !l.Covers(i, t.target) {
@@ -139,7 +139,7 @@ func (f *Finder) findNewest(s *State, t *tableSearch, lookup *sstable.Lookup, l 
 }
 
 // takeNewer takes an entry for the key from table f, unless the search already has a newer one.
-func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMeta) error {
+func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *version.FileMeta) error {
 	if t.found && t.trailer == trailer && tables.ValuesConflict(trailer, t.value, value) {
 		return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), trailer)
 	}
@@ -153,7 +153,7 @@ func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMe
 }
 
 // learnOrder finds out whether level 0 is in order, after a lookup of key, if that is unknown.
-func (f *Finder) learnOrder(v *manifest.Version, key []byte) {
+func (f *Finder) learnOrder(v *version.Version, key []byte) {
 	if !v.Level0OrderUnknown() {
 		return
 	}
@@ -167,7 +167,7 @@ func (f *Finder) learnOrder(v *manifest.Version, key []byte) {
 }
 
 // findInTable searches one table. If its filter excludes the key, t.ruledOut records it.
-func (f *Finder) findInTable(s *State, t *tableSearch, lookup *sstable.Lookup, level int, table *manifest.FileMeta) error {
+func (f *Finder) findInTable(s *State, t *tableSearch, lookup *sstable.Lookup, level int, table *version.FileMeta) error {
 	r, err := f.tables.Get(table)
 	if err != nil {
 		return f.openError(s, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/base/keyspace"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -41,7 +41,7 @@ type Cursor struct {
 
 // Start makes c a cursor over v, to which the caller has a reference, and which c releases when it
 // closes. Entries above seq are hidden, and so are values that have expired by now.
-func (c *Cursor) Start(src *Source, v *manifest.Version, seq, now uint64) {
+func (c *Cursor) Start(src *Source, v *version.Version, seq, now uint64) {
 	p := pool.Get().(*parts)
 	if p.mems == nil {
 		p.mems = make([]memtable.Iter, 0, usualMemtables)
@@ -116,7 +116,7 @@ func (c *Cursor) SetBounds(lower, upper []byte) {
 // Refresh moves c before its first key within the bounds, at another moment: that of v, to which the caller has a
 // reference that c takes over, and of mems, without the empty ones. Entries above seq are hidden, and so are values
 // that have expired by now. c must not record.
-func (c *Cursor) Refresh(v *manifest.Version, seq, now uint64, mems []*memtable.Memtable) {
+func (c *Cursor) Refresh(v *version.Version, seq, now uint64, mems []*memtable.Memtable) {
 	if !c.Rewind() {
 		v.Unref()
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -117,7 +117,7 @@ func (s *store) addWrites() {
 }
 
 // cursor opens a cursor as of seq.
-func (s *store) cursor(v *manifest.Version, seq uint64, o *Options) *Cursor {
+func (s *store) cursor(v *version.Version, seq uint64, o *Options) *Cursor {
 	require.True(s.t, v.TryRef())
 	c := new(Cursor)
 	c.Start(&s.src, v, seq, modelNow)

@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/base/keyspace"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -23,7 +23,7 @@ type Source struct {
 	Ranges tables.RangeCounts
 	// Hindered, if not nil, is called when a movement has stepped over so many hidden entries, and is at one that is in
 	// a memtable or in level 0 of the version. A flush and a compaction could remove them. It must be fast.
-	Hindered func(v *manifest.Version, entries int)
+	Hindered func(v *version.Version, entries int)
 	// CacheSize returns the present size of the block cache, in bytes.
 	CacheSize func() int64
 	// Open is false once the store is closed. Then no cursor moves.
@@ -58,7 +58,7 @@ type entryState struct {
 type parts struct {
 	src      *Source
 	open     *atomic.Bool // src.Open
-	version  *manifest.Version
+	version  *version.Version
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise, called once
 	noFill   bool // Options.NoFillCache
@@ -119,7 +119,7 @@ func (p *parts) remakeRuns() error {
 }
 
 // refresh makes p show the moment of v and mems. After an error it can only be closed.
-func (p *parts) refresh(v *manifest.Version, seq, now uint64, mems []*memtable.Memtable) error {
+func (p *parts) refresh(v *version.Version, seq, now uint64, mems []*memtable.Memtable) error {
 	same := v == p.version && len(mems) == len(p.mems)
 	for i := 0; same && i < len(mems); i++ {
 		same = p.mems[i].Memtable() == mems[i]

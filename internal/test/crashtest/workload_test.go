@@ -19,7 +19,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
@@ -113,12 +113,12 @@ func (c *collections) listen(o *db.Options, r *recorder.FS) {
 	begun := 0
 	o.EventListener = &db.EventListener{}
 	o.EventListener.CompactionBegin = func(i db.CompactionInfo) {
-		if i.InputLevel == manifest.ValuesLevel {
+		if i.InputLevel == version.ValuesLevel {
 			begun = r.Len()
 		}
 	}
 	o.EventListener.CompactionEnd = func(i db.CompactionInfo) {
-		if i.InputLevel == manifest.ValuesLevel && i.Err == nil {
+		if i.InputLevel == version.ValuesLevel && i.Err == nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.spans = append(c.spans, [2]int{begun, r.Len()})

@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
@@ -220,7 +220,7 @@ func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 	s := hostileTable(t, filter.NewBloomPolicy(10), 1000, 500)
 	table := s.forge.WithEmptyIndex()
 	e := fixture.EmptyEdit()
-	e.Added = []manifest.LevelFile{{Level: 0, File: s.meta(5, table)}}
+	e.Added = []version.LevelFile{{Level: 0, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	for _, tableSize := range []int64{4 << 10, 1 << 20} {
 		mem, err := im.FS("db")

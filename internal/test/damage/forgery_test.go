@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
@@ -27,8 +28,8 @@ type forgedSource struct {
 }
 
 // meta returns the metadata of the table, or of one that was forged from it.
-func (s *forgedSource) meta(num uint64, table []byte) *manifest.FileMeta {
-	return manifest.NewFileMeta(num, uint64(len(table)), s.smallest, s.largest)
+func (s *forgedSource) meta(num uint64, table []byte) *version.FileMeta {
+	return version.NewFileMeta(num, uint64(len(table)), s.smallest, s.largest)
 }
 
 // sourceOf returns a table of the entries, which are in order.
@@ -99,11 +100,11 @@ func (f *forgery) separate(t testing.TB, rnd *rand.Rand, edit *manifest.Edit, le
 	}
 	meta := values.meta(forgedID, tables[&values])
 	meta.SetValueBytes(forgedKeys * (forgedKeys - 1) / 2)
-	edit.Added = []manifest.LevelFile{
+	edit.Added = []version.LevelFile{
 		{Level: level, File: keys.meta(5, tables[&keys])},
-		{Level: manifest.ValuesLevel, File: meta},
+		{Level: version.ValuesLevel, File: meta},
 	}
-	edit.Values = []manifest.ValueDelta{{ID: forgedID, File: forgedID, Live: forgedKeys * (forgedKeys - 1) / 2}}
+	edit.Values = []version.ValueDelta{{ID: forgedID, File: forgedID, Live: forgedKeys * (forgedKeys - 1) / 2}}
 	return damage.Image{"000005.ldb": tables[&keys], "000009.values": tables[&values]}
 }
 
@@ -128,7 +129,7 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 			table, changed = forgedTable(s.forge, rnd)
 			f.changed = append(f.changed, changed...)
 		}
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level + i, File: s.meta(uint64(5+i), table)})
+		edit.Added = append(edit.Added, version.LevelFile{Level: level + i, File: s.meta(uint64(5+i), table)})
 		more[fmt.Sprintf("%06d.ldb", 5+i)] = table
 	}
 	if rnd.IntN(4) == 0 {
@@ -195,7 +196,7 @@ func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
 		number(&e.LastSeq)
 		number(&e.PrevLogNum)
 		if rnd.IntN(3) == 0 {
-			e.Deleted = append(e.Deleted, manifest.DeletedFile{Level: rnd.IntN(8), Num: absurd(rnd, 5)})
+			e.Deleted = append(e.Deleted, version.DeletedFile{Level: rnd.IntN(8), Num: absurd(rnd, 5)})
 		}
 		e.Added = nil
 		for _, a := range edit.Added {
@@ -216,8 +217,8 @@ func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
 				largest = base.AppendInternalKey(nil, bytes.Repeat([]byte{0xff}, rnd.IntN(1<<16)), 0, base.KindDelete)
 			}
 			bytes, values := a.File.ValueBytes(), a.File.Values
-			a.File = manifest.NewFileMeta(num, size, smallest, largest)
-			if values || a.Level == manifest.ValuesLevel {
+			a.File = version.NewFileMeta(num, size, smallest, largest)
+			if values || a.Level == version.ValuesLevel {
 				a.File.SetValueBytes(bytes)
 			}
 			e.Added = append(e.Added, a)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
@@ -47,7 +47,7 @@ func FuzzDirectory(f *testing.F) {
 		defer damage.Watch("a forged directory")()
 		e := fixture.EmptyEdit()
 		if mode&fuzzNamesTable != 0 {
-			e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
+			e.Added = []version.LevelFile{{Level: 1, File: version.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
 		}
 		var before, sound [][]byte
 		if mode&(fuzzNamesTable|fuzzPrefixSound) != 0 {

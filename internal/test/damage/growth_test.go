@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -27,7 +27,7 @@ func countWrites(fsys vfs.FS) (vfs.FS, func() uint64) {
 }
 
 // zeros returns a compressed table with n values of a megabyte of zeros.
-func zeros(t *testing.T, n int) ([]byte, *manifest.FileMeta) {
+func zeros(t *testing.T, n int) ([]byte, *version.FileMeta) {
 	t.Helper()
 	var file bytes.Buffer
 	w := sstable.NewWriter(&file, sstable.WriterOptions{Compression: sstable.Zstd})
@@ -37,7 +37,7 @@ func zeros(t *testing.T, n int) ([]byte, *manifest.FileMeta) {
 	}
 	_, err := w.Finish()
 	require.NoError(t, err)
-	return file.Bytes(), manifest.NewFileMeta(5, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
+	return file.Bytes(), version.NewFileMeta(5, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 }
 
 // A few kilobytes of Zstandard can stand for many megabytes, which a compaction writes.
@@ -46,7 +46,7 @@ func TestACompactionThatWritesFarMoreThanItReadSaysSo(t *testing.T) {
 		t.Run(fmt.Sprintf("%d MiB", megabytes), func(t *testing.T) {
 			table, meta := zeros(t, megabytes)
 			e := fixture.EmptyEdit()
-			e.Added = []manifest.LevelFile{{Level: 1, File: meta}}
+			e.Added = []version.LevelFile{{Level: 1, File: meta}}
 			mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
 			require.NoError(t, err)
 			fsys, written := countWrites(mem)
@@ -81,7 +81,7 @@ func TestTablesOfLongSharedKeysFillNoDisk(t *testing.T) {
 		table, smallest, largest := damage.SharedKeys(64<<10, entries, uint64(4-i)+1)
 		require.Less(t, len(table), 4<<20)
 		num := uint64(5 + i)
-		e.Added = append(e.Added, manifest.LevelFile{Level: 0, File: manifest.NewFileMeta(num, uint64(len(table)), smallest, largest)})
+		e.Added = append(e.Added, version.LevelFile{Level: 0, File: version.NewFileMeta(num, uint64(len(table)), smallest, largest)})
 		im[fmt.Sprintf("%06d.ldb", num)] = table
 	}
 	im = hostileImage(t, [][]byte{e.Encode(nil)}, im)

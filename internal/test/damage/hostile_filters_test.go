@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
@@ -33,7 +33,7 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) forgedS
 // but the calls must end, use little memory, write little and not panic. It returns the first report with probes.
 func reportAndUpgrade(t testing.TB, s forgedSource, table []byte) (report *db.FilterReport) {
 	e := fixture.EmptyEdit()
-	e.Added = []manifest.LevelFile{{Level: 1, File: s.meta(5, table)}}
+	e.Added = []version.LevelFile{{Level: 1, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	defer damage.Watch("a report or an upgrade of a forged table")()
 	for _, o := range []db.Options{{}, {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: db.FilterOptions{Budget: 1000}}} {

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
@@ -38,7 +39,7 @@ func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Imag
 }
 
 // craft returns an intact table of the entries, and its metadata.
-func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manifest.FileMeta) {
+func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *version.FileMeta) {
 	var entries []fixture.Entry
 	for _, k := range keys {
 		entries = append(entries, fixture.Put(k, seq, "v"))
@@ -82,7 +83,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 	tables := damage.Image{"000005.ldb": table, "000006.ldb": other}
 	edit := func(change func(*manifest.Edit)) [][]byte {
 		e := fixture.EmptyEdit()
-		e.Added = []manifest.LevelFile{{Level: 1, File: meta}}
+		e.Added = []version.LevelFile{{Level: 1, File: meta}}
 		change(e)
 		return [][]byte{e.Encode(nil)}
 	}
@@ -97,20 +98,20 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		"level 2^32-1":                 {util.AppendUvarint32(append(bytes.Clone(good[0]), 6), math.MaxUint32)},
 		"an unknown tag":               {append(bytes.Clone(good[0]), 8, 1)},
 		"the tag 2^32-1":               {util.AppendUvarint32(bytes.Clone(good[0]), math.MaxUint32)},
-		"the same table on two levels": edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 2, File: meta}) }),
-		"two tables that overlap":      edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 1, File: overlapping}) }),
+		"the same table on two levels": edit(func(e *manifest.Edit) { e.Added = append(e.Added, version.LevelFile{Level: 2, File: meta}) }),
+		"two tables that overlap":      edit(func(e *manifest.Edit) { e.Added = append(e.Added, version.LevelFile{Level: 1, File: overlapping}) }),
 		"a table that begins after its end": edit(func(e *manifest.Edit) {
-			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Largest, meta.Smallest)
+			e.Added[0].File = version.NewFileMeta(5, meta.Size, meta.Largest, meta.Smallest)
 		}),
 		"a table of 2^64-1 bytes": edit(func(e *manifest.Edit) {
-			e.Added[0].File = manifest.NewFileMeta(5, math.MaxUint64, meta.Smallest, meta.Largest)
+			e.Added[0].File = version.NewFileMeta(5, math.MaxUint64, meta.Smallest, meta.Largest)
 		}),
 		"a table number of 2^63-1": edit(func(e *manifest.Edit) {
-			e.Added[0].File = manifest.NewFileMeta(math.MaxInt64, 1, meta.Smallest, meta.Largest)
+			e.Added[0].File = version.NewFileMeta(math.MaxInt64, 1, meta.Smallest, meta.Largest)
 		}),
-		"a missing table": edit(func(e *manifest.Edit) { e.Added[0].File = manifest.NewFileMeta(7, 1, meta.Smallest, meta.Largest) }),
+		"a missing table": edit(func(e *manifest.Edit) { e.Added[0].File = version.NewFileMeta(7, 1, meta.Smallest, meta.Largest) }),
 		"a table of other keys": edit(func(e *manifest.Edit) {
-			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Smallest, meta.Smallest)
+			e.Added[0].File = version.NewFileMeta(5, meta.Size, meta.Smallest, meta.Smallest)
 		}),
 		"a next number of 2^62+1":         edit(func(e *manifest.Edit) { e.NextFileNum = manifest.Num(base.MaxFileNum + 1) }),
 		"a next number of 2^63-1":         edit(func(e *manifest.Edit) { e.NextFileNum = manifest.Num(math.MaxInt64) }),
@@ -144,14 +145,14 @@ func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 	e := fixture.EmptyEdit()
 	records := [][]byte{e.Encode(nil)}
 	for i := range 100_000 {
-		records = append(records, (&manifest.Edit{Deleted: []manifest.DeletedFile{{Level: i % 7, Num: uint64(i)}}}).Encode(nil))
+		records = append(records, (&manifest.Edit{Deleted: []version.DeletedFile{{Level: i % 7, Num: uint64(i)}}}).Encode(nil))
 	}
 	require.NoError(t, openHostile(t, hostileImage(t, records, nil), db.Options{ReadOnly: true}))
 
 	e = fixture.EmptyEdit()
 	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
 	for i := range 50_000 {
-		e.Added = append(e.Added, manifest.LevelFile{Level: 0, File: manifest.NewFileMeta(uint64(i+10), 1, key, key)})
+		e.Added = append(e.Added, version.LevelFile{Level: 0, File: version.NewFileMeta(uint64(i+10), 1, key, key)})
 	}
 	require.ErrorIs(t, openHostile(t, hostileImage(t, [][]byte{e.Encode(nil)}, nil), db.Options{}), db.ErrCorruption)
 }
@@ -315,7 +316,7 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	table, meta := craft(t, 5, base.MaxSeq, "a")
 	e := fixture.EmptyEdit()
-	e.Added = []manifest.LevelFile{{Level: 0, File: meta}}
+	e.Added = []version.LevelFile{{Level: 0, File: meta}}
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
 	require.NoError(t, err)
 	d := storetest.Open(t, &db.Options{FS: mem})
@@ -411,8 +412,8 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 	for range tables {
 		forged, changed := forge.Build(rnd, sites)
 		e := fixture.EmptyEdit()
-		e.Added = []manifest.LevelFile{
-			{Level: 1, File: manifest.NewFileMeta(5, uint64(len(forged)), meta.Smallest, meta.Largest)},
+		e.Added = []version.LevelFile{
+			{Level: 1, File: version.NewFileMeta(5, uint64(len(forged)), meta.Smallest, meta.Largest)},
 			{Level: 2, File: secondMeta},
 		}
 		im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": forged, "000006.ldb": second})

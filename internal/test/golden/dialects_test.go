@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/test/testseed"
@@ -150,7 +151,7 @@ func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []
 func foreignDB(t testing.TB, p filter.Policy, perBlock bool, keys [][]byte) *vfs.Mem {
 	fsys := vfs.NewMem()
 	require.NoError(t, fsys.MkdirAll("db"))
-	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: db.BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {}})
+	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: db.BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]version.LevelFile) {}})
 	edit := &manifest.Edit{}
 	seq := uint64(1)
 	add := func(level int, keys [][]byte) {
@@ -158,7 +159,7 @@ func foreignDB(t testing.TB, p filter.Policy, perBlock bool, keys [][]byte) *vfs
 		num := set.NewFileNum()
 		fixture.WriteFile(t, fsys, filepath.Join("db", base.FileName(base.FileTable, num)), table)
 		last := len(keys) - 1
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, uint64(len(table)),
+		edit.Added = append(edit.Added, version.LevelFile{Level: level, File: version.NewFileMeta(num, uint64(len(table)),
 			foreignKey(keys[0], seq), foreignKey(keys[last], seq+uint64(last)))})
 		seq += uint64(len(keys))
 	}

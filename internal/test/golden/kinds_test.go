@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
@@ -247,7 +248,7 @@ func recoded(kind byte) func(t *testing.T, fsys vfs.FS) {
 		edit := &manifest.Edit{
 			Comparer: base.Bytewise.Name, LogNum: manifest.Num(state.LogNum), PrevLogNum: manifest.Num(0), LastSeq: manifest.Num(state.LastSeq),
 		}
-		set.Current().Files(func(level int, f *manifest.FileMeta) {
+		set.Current().Files(func(level int, f *version.FileMeta) {
 			name := path.Join("/golden/db", f.Name())
 			table := tabletest.Recoded(t, fixture.ReadFile(t, fsys, name), kind, func(w io.Writer) (io.WriteCloser, error) {
 				if kind == codec.Zlib {
@@ -256,8 +257,8 @@ func recoded(kind byte) func(t *testing.T, fsys vfs.FS) {
 				return flate.NewWriter(w, flate.DefaultCompression)
 			})
 			fixture.WriteFile(t, fsys, name, table)
-			again := manifest.NewFileMeta(f.Num, uint64(len(table)), f.Smallest, f.Largest)
-			edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: again})
+			again := version.NewFileMeta(f.Num, uint64(len(table)), f.Smallest, f.Largest)
+			edit.Added = append(edit.Added, version.LevelFile{Level: level, File: again})
 		})
 		require.NotEmpty(t, edit.Added)
 		num := set.NewFileNum()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -18,14 +19,14 @@ import (
 // ours gave the number 0, that in the table with the greatest number.
 func newestInTables(t *testing.T, dir string) *Model {
 	t.Helper()
-	set, _, err := manifest.Load(manifest.SetOptions{FS: vfs.OS, Dir: dir, Cmp: base.Bytewise, Obsolete: func([]manifest.LevelFile) {}})
+	set, _, err := manifest.Load(manifest.SetOptions{FS: vfs.OS, Dir: dir, Cmp: base.Bytewise, Obsolete: func([]version.LevelFile) {}})
 	require.NoError(t, err)
-	type version struct{ trailer, num uint64 }
-	newest := map[string]version{}
+	type place struct{ trailer, num uint64 }
+	newest := map[string]place{}
 	model := NewModel()
-	set.Current().Files(func(_ int, f *manifest.FileMeta) {
+	set.Current().Files(func(_ int, f *version.FileMeta) {
 		eachEntry(t, filepath.Join(dir, f.Name()), func(ikey, value []byte) {
-			user, v := string(base.UserKey(ikey)), version{base.Trailer(ikey), f.Num}
+			user, v := string(base.UserKey(ikey)), place{base.Trailer(ikey), f.Num}
 			before, found := newest[user]
 			if found && (v.trailer < before.trailer || v.trailer == before.trailer && v.num < before.num) {
 				return

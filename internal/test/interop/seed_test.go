@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -18,12 +19,12 @@ import (
 // 9999": LevelDB and SieveDB themselves need gigabytes to reach the lowest levels.
 func seedLevels(t *testing.T, dir string, model *Model) {
 	set, state, err := manifest.Load(manifest.SetOptions{
-		FS: vfs.OS, Dir: dir, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {},
+		FS: vfs.OS, Dir: dir, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, Obsolete: func([]version.LevelFile) {},
 	})
 	require.NoError(t, err)
 	edit := &manifest.Edit{LogNum: manifest.Num(state.LogNum)}
 	seq := state.LastSeq
-	for level := 1; level < manifest.NumLevels; level++ {
+	for level := 1; level < version.NumLevels; level++ {
 		num := set.NewFileNum()
 		file, err := os.Create(filepath.Join(dir, base.FileName(base.FileTable, num)))
 		require.NoError(t, err)
@@ -37,8 +38,8 @@ func seedLevels(t *testing.T, dir string, model *Model) {
 		_, err = w.Finish()
 		require.NoError(t, err)
 		require.NoError(t, file.Close())
-		edit.Added = append(edit.Added, manifest.LevelFile{
-			Level: level, File: manifest.NewFileMeta(num, w.Size(), w.Smallest(), w.Largest()),
+		edit.Added = append(edit.Added, version.LevelFile{
+			Level: level, File: version.NewFileMeta(num, w.Size(), w.Smallest(), w.Largest()),
 		})
 	}
 	edit.LastSeq = manifest.Num(seq)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -28,7 +28,7 @@ type Store struct {
 	t      *testing.T
 	policy filter.Policy
 	num    uint64
-	added  []manifest.LevelFile
+	added  []version.LevelFile
 }
 
 // New returns a store without tables. Its tables will have filters of policy.
@@ -50,7 +50,7 @@ func Key(n int) []byte { return fmt.Appendf(nil, "key%07d", n) }
 
 // Add writes a table on a level with an entry for each of the numbers, which must ascend. All
 // entries have the same value and the sequence number seq.
-func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *manifest.FileMeta {
+func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *version.FileMeta {
 	w := tables.NewWriter(tables.WriterOptions{
 		Dir: s.Dir, Kind: base.FileTable, NewFileNum: func() uint64 { s.num++; return s.num },
 		Table:  sstable.WriterOptions{Comparer: base.Bytewise, Filter: s.policy},
@@ -62,20 +62,19 @@ func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *manife
 	files, err := w.Finish()
 	require.NoError(s.t, err)
 	require.Len(s.t, files, 1)
-	s.added = append(s.added, manifest.LevelFile{Level: level, File: files[0]})
+	s.added = append(s.added, version.LevelFile{Level: level, File: files[0]})
 	return files[0]
 }
 
 // Version returns the version with all added tables.
-func (s *Store) Version() *manifest.Version {
-	set := manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle})
-	v, err := set.Current().Apply(manifest.Change{Added: s.added})
+func (s *Store) Version() *version.Version {
+	v, err := version.New(base.Bytewise, &version.Owner{NewHandle: tables.NewHandle}).Apply(version.Change{Added: s.added})
 	require.NoError(s.t, err)
 	return v
 }
 
 // Flip changes one byte of a table's file at an offset.
-func (s *Store) Flip(f *manifest.FileMeta, offset int) {
+func (s *Store) Flip(f *version.FileMeta, offset int) {
 	path := s.Dir.File(base.FileTable, f.Num)
 	data := fixture.ReadFile(s.t, s.FS, path)
 	data[offset] ^= 1

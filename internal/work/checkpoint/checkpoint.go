@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -226,7 +227,7 @@ func (m *maker) giveUp(lock io.Closer) error {
 // fill makes all files, durably.
 func (m *maker) fill() (err error) {
 	s := m.state
-	s.Version.AllFiles(func(_ int, f *manifest.FileMeta) {
+	s.Version.AllFiles(func(_ int, f *version.FileMeta) {
 		if err == nil {
 			err = m.table(f)
 		}
@@ -261,7 +262,7 @@ func (m *maker) goOn() error {
 }
 
 // table links or copies a table.
-func (m *maker) table(f *manifest.FileMeta) error {
+func (m *maker) table(f *version.FileMeta) error {
 	if err := m.goOn(); err != nil {
 		return err
 	}
@@ -319,7 +320,7 @@ func (m *maker) memtables() error {
 			return err
 		}
 		for _, f := range files {
-			m.state.Added = append(m.state.Added, manifest.LevelFile{Level: 0, File: f})
+			m.state.Added = append(m.state.Added, version.LevelFile{Level: 0, File: f})
 			m.info.Tables++
 			m.info.BytesCopied += f.Size
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -70,7 +71,7 @@ func Take(fsys vfs.FS, dir string, set *manifest.Set, logs func() []uint64, newe
 // TakeView returns the state of a store that only reads: a version, to which the state has a reference,
 // and memtables, the newest first, whose entries up to seq count. They become tables, because the logs
 // may be those of another engine, damaged, or still being written.
-func TakeView(set *manifest.Set, v *manifest.Version, mems []*memtable.Memtable, seq uint64) *State {
+func TakeView(set *manifest.Set, v *version.Version, mems []*memtable.Memtable, seq uint64) *State {
 	return &State{Snapshot: set.SnapshotOf(v, seq), Memtables: mems, Seq: seq, Logged: seq}
 }
 

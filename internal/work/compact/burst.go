@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // burstPause is the time without a full memtable after which a burst of writes is over.
@@ -81,7 +81,7 @@ func (s *Scheduler) pickLocked() *pick.Compaction {
 	}
 }
 
-func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *pick.Compaction {
+func (s *Scheduler) pickInBurst(v *version.Version, waitsFor *uint64) *pick.Compaction {
 	o := s.pickOptions()
 	o.WaitsFor = waitsFor
 	if s.relief.due {
@@ -106,7 +106,7 @@ func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *pick.Com
 
 // pickOf is Picker.Next for callers that hold mu and so must not panic. If the comparer panics,
 // pickOf stops the Scheduler and picks nothing.
-func (s *Scheduler) pickOf(v *manifest.Version, o pick.Options) (c *pick.Compaction) {
+func (s *Scheduler) pickOf(v *version.Version, o pick.Options) (c *pick.Compaction) {
 	defer func() {
 		if value := recover(); value != nil {
 			err := base.NewPanicError(s.o.Cmp, "the choice of a compaction", value)

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -37,7 +38,7 @@ type collection struct {
 
 // idBytes are the bytes of the values of an ID, as they are counted and as they are found.
 type idBytes struct {
-	file           *manifest.FileMeta
+	file           *version.FileMeta
 	counted, found uint64
 }
 
@@ -52,7 +53,7 @@ func (s *Scheduler) collect(ctx context.Context, c *pick.Compaction, info *Info)
 			j.ids = append(j.ids, t.ID)
 		}
 	}
-	j.out = s.o.NewWriter(manifest.NumLevels-1, 0).ForValues(j.ids)
+	j.out = s.o.NewWriter(version.NumLevels-1, 0).ForValues(j.ids)
 	finished := false
 	defer func() { // also after a panic
 		if !finished {
@@ -70,9 +71,9 @@ func (s *Scheduler) collect(ctx context.Context, c *pick.Compaction, info *Info)
 	}
 	finished = true
 	edit := &manifest.Edit{}
-	written := j.out.AddTo(edit, manifest.ValuesLevel)
+	written := j.out.AddTo(edit, version.ValuesLevel)
 	for _, id := range j.ids {
-		edit.Values = append(edit.Values, manifest.ValueDelta{ID: id, File: written[0].Num})
+		edit.Values = append(edit.Values, version.ValueDelta{ID: id, File: written[0].Num})
 	}
 	info.BytesRead, info.BytesWritten, info.OutputTables = j.done.read.Load(), written[0].Size, 1
 	if err := s.host.Apply(edit, written); err != nil {
@@ -89,7 +90,7 @@ func (j *collection) copy() error {
 	it := new(tables.MergingIter)
 	defer it.Close()
 	for _, f := range j.c.Inputs {
-		it.Add(tables.NewLevelIter(j.s.o.Cache, j.s.o.Cmp, []*manifest.FileMeta{f}, sstable.IterOptions{NoFillCache: true, KeysOnly: true}))
+		it.Add(tables.NewLevelIter(j.s.o.Cache, j.s.o.Cmp, []*version.FileMeta{f}, sstable.IterOptions{NoFillCache: true, KeysOnly: true}))
 	}
 	it.Init(j.s.o.Cmp)
 	twin := false
@@ -168,7 +169,7 @@ func (j *collection) ofInput(ikey []byte, err error) error {
 	seq, _ := base.SplitTrailer(base.Trailer(ikey))
 	j.search.KeyOnly = true
 	defer func() { j.search.KeyOnly = false }()
-	var input *manifest.FileMeta
+	var input *version.FileMeta
 	for _, f := range j.c.Inputs {
 		j.search.Init(base.UserKey(ikey), seq)
 		res, ferr := j.s.o.Cache.GetHeld(f, &j.search)

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // compactionReadAhead is the size of a compaction's reads, in bytes: large enough that the
@@ -49,15 +50,15 @@ func (s *Scheduler) compactAndReport(ctx context.Context, c *pick.Compaction) er
 }
 
 func (s *Scheduler) runCompaction(ctx context.Context, c *pick.Compaction, info *Info) error {
-	if c.Level == manifest.ValuesLevel {
+	if c.Level == version.ValuesLevel {
 		return s.collect(ctx, c, info)
 	}
 	edit := &manifest.Edit{}
 	for _, f := range c.Inputs {
-		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
+		edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: c.Level, Num: f.Num})
 	}
 	for _, f := range c.Overlaps {
-		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.OutputLevel, Num: f.Num})
+		edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: c.OutputLevel, Num: f.Num})
 	}
 	if c.Drop {
 		if err := s.host.Apply(edit, nil); err != nil {
@@ -68,7 +69,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *pick.Compaction, info 
 	}
 	if info.TrivialMove {
 		f := c.Inputs[0]
-		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
+		edit.Added = []version.LevelFile{{Level: c.OutputLevel, File: f}}
 		info.OutputTables = 1
 		if err := s.host.Apply(edit, nil); err != nil {
 			return err
@@ -125,7 +126,7 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 		return err
 	}
 	fresh := s.o.NewFileNum() // tables from this number on are written during or after this call
-	for level := 0; level < manifest.NumLevels-1; level++ {
+	for level := 0; level < version.NumLevels-1; level++ {
 		if err := s.compactLevel(ctx, level, start, limit); err != nil {
 			return err
 		}
@@ -147,13 +148,13 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []byte) error {
 	from, since := start, s.o.NewFileNum()
 	for {
-		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 			files := v.Within(level, from, limit)
-			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Origin() < since }) {
+			if !slices.ContainsFunc(files, func(f *version.FileMeta) bool { return f.Origin() < since }) {
 				return nil, false
 			}
 			below := false
-			for l := level + 1; l < manifest.NumLevels; l++ {
+			for l := level + 1; l < version.NumLevels; l++ {
 				below = below || len(v.Within(l, start, limit)) > 0
 			}
 			out := level + 1
@@ -179,13 +180,13 @@ func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []
 // rewriteLastLevel rewrites the tables of the deepest level within [start, limit) that this call has not written yet.
 func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
 	for {
-		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
-			for level := manifest.NumLevels - 1; level > 0; level-- {
+		c, err := s.claim(ctx, func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
+			for level := version.NumLevels - 1; level > 0; level-- {
 				files := v.Within(level, start, limit)
 				if len(files) == 0 {
 					continue
 				}
-				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Origin() < fresh })
+				stale := firstRun(files, func(f *version.FileMeta) bool { return f.Origin() < fresh })
 				if len(stale) == 0 {
 					return nil, false
 				}
@@ -203,7 +204,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 }
 
 // firstRun returns the first consecutive files for which is returns true.
-func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*manifest.FileMeta {
+func firstRun(files []*version.FileMeta, is func(*version.FileMeta) bool) []*version.FileMeta {
 	i := 0
 	for i < len(files) && !is(files[i]) {
 		i++
@@ -217,9 +218,9 @@ func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*m
 
 // ClearLevel0 prepares the load of files. If overlaps would keep at least L0Trigger of them in
 // level 0, it compacts the tables of level 0 that overlap the load.
-func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
+func (s *Scheduler) ClearLevel0(ctx context.Context, files []*version.FileMeta) error {
 	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
-	c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (c *pick.Compaction, busy bool) {
+	c, err := s.claim(ctx, func(v *version.Version, o pick.Options) (c *pick.Compaction, busy bool) {
 		crowd := 0
 		for _, p := range pick.From(v).Place(files, o) {
 			if p.Level == 0 {

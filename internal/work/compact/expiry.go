@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // A table whose values have all expired is removed without being read, if no older entries of its
@@ -13,12 +13,12 @@ import (
 // whenever it looks for a compaction, and WatchExpiry makes it look when a table expires.
 
 // expired returns Expired and ExpiredBy for PickOptions, zero if nothing expires. s.mu is held.
-func (s *Scheduler) expired() (expired func(*manifest.FileMeta) bool, by uint64) {
+func (s *Scheduler) expired() (expired func(*version.FileMeta) bool, by uint64) {
 	if s.o.Expiry == nil {
 		return nil, 0
 	}
 	hidden := s.host.OldestTime()
-	return func(f *manifest.FileMeta) bool {
+	return func(f *version.FileMeta) bool {
 		at, ok := s.expiryOf(f)
 		return ok && at <= hidden
 	}, hidden
@@ -26,7 +26,7 @@ func (s *Scheduler) expired() (expired func(*manifest.FileMeta) bool, by uint64)
 
 // expiryOf returns when the last value of f expires. ok is false if that is unknown or never. The
 // time in the table counts only if all its keys are still under the prefixes.
-func (s *Scheduler) expiryOf(f *manifest.FileMeta) (at uint64, ok bool) {
+func (s *Scheduler) expiryOf(f *version.FileMeta) (at uint64, ok bool) {
 	c := f.Counts()
 	if c == nil || c.Expiry == 0 {
 		return 0, false
@@ -69,7 +69,7 @@ func (s *Scheduler) watchExpiry() {
 func (s *Scheduler) learnExpiry() {
 	v := s.host.RefVersion()
 	defer v.Unref()
-	v.Files(func(_ int, f *manifest.FileMeta) {
+	v.Files(func(_ int, f *version.FileMeta) {
 		if !s.state.isClosed() {
 			s.o.Cache.LearnCounts(f)
 		}
@@ -82,7 +82,7 @@ func (s *Scheduler) weighExpiring() {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	left, least := mostWeighed, pick.Options{TableSize: s.tuning.Load().TableSize}.LeastFreed()
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		c := f.Counts()
 		if c == nil || c.ExpiryKeys == 0 || f.Holds() < 2*least || f.Gain() != nil || left == 0 || s.state.isClosed() {
 			return
@@ -103,7 +103,7 @@ func (s *Scheduler) nextWatch() time.Duration {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	now, wait := s.o.Expiry.Now(), longestWatch
-	v.Files(func(_ int, f *manifest.FileMeta) {
+	v.Files(func(_ int, f *version.FileMeta) {
 		if at, ok := s.expiryOf(f); ok && at > now && at-now < uint64(longestWatch/time.Millisecond) {
 			wait = min(wait, time.Duration(at-now)*time.Millisecond)
 		}

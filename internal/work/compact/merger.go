@@ -2,9 +2,9 @@ package compact
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // merger writes those entries of a compaction that some reader can still see. What it keeps is decided by the job's
@@ -18,7 +18,7 @@ type merger struct {
 	begun  bool // it has reached the piece, after earlier entries of the first blocks
 	out    *tables.Writer
 	cutter *pick.OutputCutter
-	below  [manifest.NumLevels]int
+	below  [version.NumLevels]int
 	work   int // since merger looked whether it must stop
 	far    int // bytes of values read from value tables for this entry
 	looks  int // how often it did

@@ -13,18 +13,18 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // A case of the model below: the versions of one key, newest first, and what a merge makes of them.
 type history struct {
 	key      string
-	versions []version
+	versions []keyVersion
 }
 
-// version is one entry of a key. Values say what the filter makes of them: "keep", "drop" or "raise".
-type version struct {
+// keyVersion is one entry of a key. Values say what the filter makes of them: "keep", "drop" or "raise".
+type keyVersion struct {
 	seq     uint64
 	kind    base.Kind
 	value   string
@@ -56,15 +56,15 @@ func testFilter(_, value []byte) ([]byte, bool) {
 // histories returns one key for every combination of two versions: each at one of five sequence numbers, before and
 // after the snapshots, and each a tombstone or one of several values.
 func histories() (all []history) {
-	shapes := []version{
+	shapes := []keyVersion{
 		{kind: base.KindDelete}, {kind: base.KindSet, value: "keep"}, {kind: base.KindSet, value: "drop"}, {kind: base.KindSet, value: "raise"},
 		{kind: base.KindSet, value: "keep", expires: 50}, {kind: base.KindSet, value: "keep", expires: 150},
 		{kind: base.KindSet, value: "raise", expires: 250},
 	}
 	seqs := []uint64{30, 20, 10, 5, 0}
-	add := func(versions ...version) {
+	add := func(versions ...keyVersion) {
 		prefix := "k/"
-		if slices.ContainsFunc(versions, func(v version) bool { return v.expires > 0 }) {
+		if slices.ContainsFunc(versions, func(v keyVersion) bool { return v.expires > 0 }) {
 			prefix = "t/"
 		}
 		all = append(all, history{fmt.Sprintf("%s%04d", prefix, len(all)), versions})
@@ -216,7 +216,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 func TestAMergeReportsKeysOutOfOrder(t *testing.T) {
 	st := newTestStore(t, nil)
 	file := st.put(0, numbered(0, 3)...)
-	c := &pick.Compaction{Inputs: []*manifest.FileMeta{file}}
+	c := &pick.Compaction{Inputs: []*version.FileMeta{file}}
 	for name, keys := range map[string][2]entry{
 		"descending keys":      {{key: "b", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},
 		"ascending numbers":    {{key: "a", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
@@ -38,7 +38,7 @@ type outcome struct {
 	// other compactions go on. aside are the value tables among the parked ones.
 	collecting  Backoff
 	collectFrom time.Time
-	aside       []*manifest.FileMeta
+	aside       []*version.FileMeta
 }
 
 // noteCollection handles the result of a collection of values.
@@ -83,7 +83,7 @@ const collectLater = 60
 
 // GarbageLoad is that of the version without the value tables that were set aside, and 0 while none may be collected,
 // in a pause or after a failure: slower writers would not help.
-func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
+func (s *Scheduler) GarbageLoad(v *version.Version) float64 {
 	base := s.tuning.Load().MaxLevelBase
 	if pick.From(v).GarbageLoad(nil, base) == 0 {
 		return 0
@@ -97,7 +97,7 @@ func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 }
 
 // park sets tables aside because of err.
-func (o *outcome) park(files []*manifest.FileMeta, err error) {
+func (o *outcome) park(files []*version.FileMeta, err error) {
 	for _, f := range files {
 		o.parkedErr = err
 		o.parked++
@@ -111,12 +111,12 @@ func (o *outcome) park(files []*manifest.FileMeta, err error) {
 
 // atFault returns the inputs of c to set aside because of err: none if that is no corruption. Of value tables, which
 // have nothing to do with each other, only the one is at fault that the error names, if it names one.
-func atFault(c *pick.Compaction, err error) []*manifest.FileMeta {
+func atFault(c *pick.Compaction, err error) []*version.FileMeta {
 	if !base.IsUnreadable(err) {
 		return nil
 	}
 	var damage *base.CorruptionError
-	if c.Level == manifest.ValuesLevel && errors.As(err, &damage) {
+	if c.Level == version.ValuesLevel && errors.As(err, &damage) {
 		for i, f := range c.Inputs {
 			if f.Name() == filepath.Base(damage.File) {
 				return c.Inputs[i : i+1]
@@ -194,7 +194,7 @@ func (s *Scheduler) forgetErrorLocked() {
 // Stuck returns the error that prevents compactions from making room in level 0, or nil. It
 // is the error of the last compaction or, if only tables that were set aside remain to be
 // compacted, the corruption for which they were. v is the current version.
-func (s *Scheduler) Stuck(v *manifest.Version) error {
+func (s *Scheduler) Stuck(v *version.Version) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := &s.outcome

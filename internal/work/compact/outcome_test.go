@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
 
@@ -209,20 +209,20 @@ func TestAPanicOfTheComparerStopsTheScheduler(t *testing.T) {
 }
 
 // garbageVersion returns a version with a gibibyte of value tables, of which seven tenths are garbage.
-func garbageVersion(t *testing.T) *manifest.Version {
+func garbageVersion(t *testing.T) *version.Version {
 	t.Helper()
 	var ends [2][]byte
 	for i, key := range []string{"a", "z"} {
 		ends[i] = base.AppendInternalKey(nil, []byte(key), 1, base.KindSet)
 	}
-	var e manifest.Change
+	var e version.Change
 	for num := uint64(10); num < 20; num++ {
-		f := manifest.NewFileMeta(num, 100<<20, ends[0], ends[1])
+		f := version.NewFileMeta(num, 100<<20, ends[0], ends[1])
 		f.SetValueBytes(100 << 20)
-		e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: f})
-		e.Values = append(e.Values, manifest.ValueDelta{ID: num, File: num, Live: 30 << 20})
+		e.Added = append(e.Added, version.LevelFile{Level: version.ValuesLevel, File: f})
+		e.Values = append(e.Values, version.ValueDelta{ID: num, File: num, Live: 30 << 20})
 	}
-	v := result.Of(manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(e))(t)
+	v := result.Of(version.New(base.Bytewise, new(version.Owner)).Apply(e))(t)
 	return v
 }
 
@@ -252,21 +252,21 @@ func TestADamagedValueTableIsNoReasonToFailWrites(t *testing.T) {
 	v := garbageVersion(t)
 	values, damage := v.ValueTableOf(10), base.Corruptf("value table", -1, "it is damaged")
 	st.mu.Lock()
-	st.outcome.park([]*manifest.FileMeta{values}, damage)
+	st.outcome.park([]*version.FileMeta{values}, damage)
 	st.mu.Unlock()
 	empty := st.set.Current()
 	require.NoError(t, st.Stuck(empty))
 	require.Equal(t, 1, st.Status().ParkedTables)
 	require.ErrorIs(t, st.Status().ParkedErr, base.ErrCorruption)
 	st.mu.Lock()
-	st.outcome.park([]*manifest.FileMeta{manifest.NewFileMeta(7, 1, nil, nil)}, damage)
+	st.outcome.park([]*version.FileMeta{version.NewFileMeta(7, 1, nil, nil)}, damage)
 	st.mu.Unlock()
 	require.ErrorIs(t, st.Stuck(empty), base.ErrCorruption)
 }
 
 // The bug: an entry that is no reference to a value ended a merge with an error that named no file.
 func TestAnErrorOfAnEntryNamesTheInputs(t *testing.T) {
-	c := &pick.Compaction{Inputs: []*manifest.FileMeta{{Num: 5}, {Num: 6}}}
+	c := &pick.Compaction{Inputs: []*version.FileMeta{{Num: 5}, {Num: 6}}}
 	err := inInputs(base.Corruptf("data block", -1, "no reference"), c)
 	require.ErrorContains(t, err, "000005.ldb or 000006.ldb")
 	require.True(t, base.IsUnreadable(err))
@@ -362,7 +362,7 @@ func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 	st.put(5, set("z", ""))
 	spanning := st.claimFiles(5, 6)
 	st.put(0, set("m", ""))
-	between := func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+	between := func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 		return pick.From(v).OfFiles(0, 6, v.Levels[0].Files, ManualStep, o)
 	}
 	st.Scheduler.mu.Lock()
@@ -388,10 +388,10 @@ func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 // A load goes to level 0 if it overlaps that. If that would fill the level, what overlaps is compacted first.
 func TestLoadsMakeRoomInLevel0(t *testing.T) {
 	st := newTestStore(t, func(o *storeOptions) { o.Tuning.L0Trigger = 2 })
-	file := func(num uint64, from, to string) *manifest.FileMeta {
-		return manifest.NewFileMeta(num, 1000, base.AppendInternalKey(nil, []byte(from), 100, base.KindSet), base.AppendInternalKey(nil, []byte(to), 100, base.KindSet))
+	file := func(num uint64, from, to string) *version.FileMeta {
+		return version.NewFileMeta(num, 1000, base.AppendInternalKey(nil, []byte(from), 100, base.KindSet), base.AppendInternalKey(nil, []byte(to), 100, base.KindSet))
 	}
-	load := []*manifest.FileMeta{file(1001, "a", "c"), file(1002, "d", "f"), file(1003, "x", "z")}
+	load := []*version.FileMeta{file(1001, "a", "c"), file(1002, "d", "f"), file(1003, "x", "z")}
 	st.put(0, set("b", "1"), set("e", "1"))
 	levels := func() (all []int) {
 		release := st.Hold()
@@ -416,7 +416,7 @@ func TestReservedTablesAreNotCompacted(t *testing.T) {
 		for range 4 {
 			st.put(0, set("a", ""), set("b", ""))
 		}
-		v, files, release, err := st.Reserve(func(v *manifest.Version) []*manifest.FileMeta { return v.Levels[0].Files[:1] })
+		v, files, release, err := st.Reserve(func(v *version.Version) []*version.FileMeta { return v.Levels[0].Files[:1] })
 		require.NoError(t, err)
 		require.Len(t, files, 1)
 		v.Unref()
@@ -431,7 +431,7 @@ func TestReservedTablesAreNotCompacted(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, st.files(0))
 
-		v, _, release, err = st.Reserve(func(v *manifest.Version) []*manifest.FileMeta { return nil })
+		v, _, release, err = st.Reserve(func(v *version.Version) []*version.FileMeta { return nil })
 		require.NoError(t, err)
 		v.Unref()
 		st.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -35,7 +36,7 @@ func piecesStore(t testing.TB, fs vfs.FS, slots int) *testStore {
 }
 
 // mergedInPieces merges c, divided, and returns the tables, which the caller removes.
-func (st *testStore) mergedInPieces(c *pick.Compaction) (files []*manifest.FileMeta, pieces int) {
+func (st *testStore) mergedInPieces(c *pick.Compaction) (files []*version.FileMeta, pieces int) {
 	st.t.Helper()
 	j := st.newMergeJob(context.Background(), c)
 	defer j.end()
@@ -86,9 +87,9 @@ func TestADividedCompactionHasTheResultOfAnUndividedOne(t *testing.T) {
 }
 
 // unopened returns copies of the tables that no reader has opened yet.
-func unopened(files []*manifest.FileMeta) (fresh []*manifest.FileMeta) {
+func unopened(files []*version.FileMeta) (fresh []*version.FileMeta) {
 	for _, f := range files {
-		file := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+		file := version.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
 		file.Handle = tables.NewHandle()
 		file.Seqs.Store(f.Seqs.Load()) // otherwise all of level 0 is opened to learn them
 		fresh = append(fresh, file)

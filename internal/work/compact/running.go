@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -20,7 +20,7 @@ type work struct {
 	automatic int
 	reserved  int // reservations in effect; see Reserve
 	// claimed are the tables that are reserved or set aside: they are Compacting, and no running compaction has them.
-	claimed  []*manifest.FileMeta
+	claimed  []*version.FileMeta
 	flushing bool // see BeginFlush
 }
 
@@ -34,7 +34,7 @@ func (w *work) begin(c *pick.Compaction) {
 }
 
 // end releases the inputs of c, except for those that are to stay claimed.
-func (w *work) end(c *pick.Compaction, claimed []*manifest.FileMeta) {
+func (w *work) end(c *pick.Compaction, claimed []*version.FileMeta) {
 	for _, f := range c.AllInputs() {
 		f.Compacting = false
 	}
@@ -94,7 +94,7 @@ func (s *Scheduler) setFlushing(flushing bool) {
 
 // Reserve claims the tables that pick chooses in the current version, none of which may be Compacting, until release is
 // called. It returns a reference to the version. Wait waits for the release.
-func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
+func (s *Scheduler) Reserve(pick func(*version.Version) []*version.FileMeta) (v *version.Version, files []*version.FileMeta, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.isClosed() {
@@ -111,14 +111,14 @@ func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (
 	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
 }
 
-func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
+func (s *Scheduler) unreserve(files []*version.FileMeta) {
 	defer s.background.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range files {
 		f.Compacting = false
 	}
-	s.work.claimed = slices.DeleteFunc(s.work.claimed, func(f *manifest.FileMeta) bool { return !f.Compacting })
+	s.work.claimed = slices.DeleteFunc(s.work.claimed, func(f *version.FileMeta) bool { return !f.Compacting })
 	s.work.reserved--
 	s.cond.Broadcast()
 	s.scheduleLocked()

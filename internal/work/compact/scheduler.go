@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/report"
@@ -26,7 +27,7 @@ import (
 // called with the Scheduler's lock held must not wait for a goroutine that calls the Scheduler.
 type Host interface {
 	// RefVersion returns the current version; the caller unrefs it. The lock is held.
-	RefVersion() *manifest.Version
+	RefVersion() *version.Version
 	// OldestSnapshot returns the sequence number up to which all current and future
 	// readers see every entry. The lock is held.
 	OldestSnapshot() uint64
@@ -35,7 +36,7 @@ type Host interface {
 	Snapshots() []uint64
 	// Apply records an edit in the MANIFEST and makes its version the current one. If it
 	// fails, the host removes written, the tables that were written for the edit.
-	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
+	Apply(edit *manifest.Edit, written []*version.FileMeta) error
 	// BeginFilter is called before a merge that may drop or replace values. It returns the smallest sequence number
 	// that no open snapshot sees. Until end, which is called after Apply, the tables that a new snapshot reads are
 	// those of the moment at which it was opened, if pin is set.
@@ -205,7 +206,7 @@ type Status struct {
 	Err, ParkedErr error
 	ParkedTables   int
 	Pauses         int // calls of Pause in effect
-	// TablesToMerge is manifest.Version.TablesToMerge.
+	// TablesToMerge is version.Version.TablesToMerge.
 	TablesToMerge int
 }
 
@@ -253,7 +254,7 @@ func (s *Scheduler) pickOptions() pick.Options {
 
 // Place chooses the levels of a load's tables. It must be called under a Hold that lasts until they are in the current
 // version. Otherwise a concurrent compaction could write tables that overlap them.
-func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
+func (s *Scheduler) Place(files []*version.FileMeta) []version.LevelFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.host.RefVersion()
@@ -362,7 +363,7 @@ func (s *Scheduler) compactPicked(c *pick.Compaction) {
 		return
 	}
 	err := s.compactAutomatic(c)
-	if c.Level == manifest.ValuesLevel {
+	if c.Level == version.ValuesLevel {
 		s.noteCollection(err)
 	} else if err != base.ErrClosed {
 		s.noteOutcome(err)
@@ -375,7 +376,7 @@ func (s *Scheduler) compactPicked(c *pick.Compaction) {
 // compactAutomatic runs c, and begins a back-off if it fails.
 func (s *Scheduler) compactAutomatic(c *pick.Compaction) error {
 	err := s.compact(context.Background(), c)
-	if c.Level == manifest.ValuesLevel {
+	if c.Level == version.ValuesLevel {
 		s.done(c, err)
 		return err
 	}
@@ -388,7 +389,7 @@ func (s *Scheduler) compactAutomatic(c *pick.Compaction) error {
 // because the inputs are in use, claim waits and calls it again. If it is nil and not busy, there is nothing to do,
 // and claim returns nil. choose is called with mu held.
 func (s *Scheduler) claim(ctx context.Context,
-	choose func(*manifest.Version, pick.Options) (c *pick.Compaction, busy bool),
+	choose func(*version.Version, pick.Options) (c *pick.Compaction, busy bool),
 ) (*pick.Compaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

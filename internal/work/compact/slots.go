@@ -2,8 +2,8 @@ package compact
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/limit/share"
 )
 
@@ -51,7 +51,7 @@ func (s *Scheduler) wantSlotLocked(c *pick.Compaction) bool {
 	if s.slots.shared == nil {
 		return true
 	}
-	level := manifest.NumLevels
+	level := version.NumLevels
 	for _, j := range s.jobs {
 		level = min(level, j.c.Level)
 	}
@@ -75,7 +75,7 @@ func (s *Scheduler) wantSlotLocked(c *pick.Compaction) bool {
 
 // urgencyIn returns least or, if level 0 of v slows writers, Stalled. Whatever the store does then, it
 // does before that, or instead of it.
-func (s *Scheduler) urgencyIn(v *manifest.Version, least share.Urgency) share.Urgency {
+func (s *Scheduler) urgencyIn(v *version.Version, least share.Urgency) share.Urgency {
 	if len(v.Levels[0].Files) >= s.tuning.Load().L0SlowdownTrigger {
 		return share.Stalled
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
 
@@ -178,7 +179,7 @@ func TestWhatBeginsInEachMode(t *testing.T) {
 	}
 }
 
-func pickLevel3(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+func pickLevel3(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 	return pick.From(v).OfFiles(3, 4, v.Levels[3].Files, ManualStep, o)
 }
 
@@ -345,7 +346,7 @@ func TestTheErrorOfACompactionEndsWhenNoneIsDue(t *testing.T) {
 		synctest.Wait()
 		edit := &manifest.Edit{}
 		for _, f := range st.files(0) { // as a deletion of their range
-			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: 0, Num: f.Num})
+			edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: 0, Num: f.Num})
 		}
 		require.NoError(t, st.set.Apply(edit, nil))
 		st.Schedule()

@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/sstable"
@@ -143,7 +144,7 @@ func (st *testStore) fail(err error) {
 	st.Stop(err)
 }
 
-func (st *testStore) RefVersion() *manifest.Version { return st.set.RefCurrent() }
+func (st *testStore) RefVersion() *version.Version { return st.set.RefCurrent() }
 
 func (st *testStore) OldestSnapshot() uint64 { return st.Snapshots()[0] }
 
@@ -155,7 +156,7 @@ func (st *testStore) Snapshots() []uint64 {
 	return slices.Compact(all)
 }
 
-func (st *testStore) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
+func (st *testStore) Apply(edit *manifest.Edit, written []*version.FileMeta) error {
 	st.mu.Lock()
 	err := st.applyErr
 	st.mu.Unlock()
@@ -215,7 +216,7 @@ func set(key, value string) entry { return entry{key: key, kind: base.KindSet, v
 func del(key string) entry        { return entry{key: key, kind: base.KindDelete} }
 
 // put writes one table with the entries to a level.
-func (st *testStore) put(level int, entries ...entry) *manifest.FileMeta {
+func (st *testStore) put(level int, entries ...entry) *version.FileMeta {
 	st.t.Helper()
 	st.mu.Lock()
 	for i := range entries {
@@ -230,7 +231,7 @@ func (st *testStore) put(level int, entries ...entry) *manifest.FileMeta {
 }
 
 // putNumbered is put for entries that keep the number 0.
-func (st *testStore) putNumbered(level int, entries ...entry) *manifest.FileMeta {
+func (st *testStore) putNumbered(level int, entries ...entry) *version.FileMeta {
 	st.t.Helper()
 	keys := make(map[string]entry, len(entries))
 	order := make([][]byte, len(entries))
@@ -245,7 +246,7 @@ func (st *testStore) putNumbered(level int, entries ...entry) *manifest.FileMeta
 	}
 	files := result.Of(w.Finish())(st.t)
 	require.Len(st.t, files, 1)
-	edit := &manifest.Edit{Added: []manifest.LevelFile{{Level: level, File: files[0]}}}
+	edit := &manifest.Edit{Added: []version.LevelFile{{Level: level, File: files[0]}}}
 	require.NoError(st.t, st.set.Apply(edit, nil))
 	return files[0]
 }
@@ -277,7 +278,7 @@ func (st *testStore) content(level int) []string {
 	return st.contentOf(v.Levels[level].Files)
 }
 
-func (st *testStore) contentOf(files []*manifest.FileMeta) (all []string) {
+func (st *testStore) contentOf(files []*version.FileMeta) (all []string) {
 	st.t.Helper()
 	for _, f := range files {
 		r := result.Of(st.cache.Ref(f))(st.t)
@@ -297,7 +298,7 @@ func (st *testStore) contentOf(files []*manifest.FileMeta) (all []string) {
 }
 
 // files returns the tables of a level.
-func (st *testStore) files(level int) []*manifest.FileMeta {
+func (st *testStore) files(level int) []*version.FileMeta {
 	v := st.RefVersion()
 	defer v.Unref()
 	return v.Levels[level].Files
@@ -321,7 +322,7 @@ func (st *testStore) idle() {
 // claimFiles claims the compaction of tables of a level into another one.
 func (st *testStore) claimFiles(level, output int) *pick.Compaction {
 	st.t.Helper()
-	c, err := st.claim(context.Background(), func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+	c, err := st.claim(context.Background(), func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 		return pick.From(v).OfFiles(level, output, v.Levels[level].Files, ManualStep, o)
 	})
 	require.NoError(st.t, err)
@@ -355,7 +356,7 @@ func (st *testStore) strayTables() (stray []string) {
 	v := st.RefVersion()
 	defer v.Unref()
 	live := map[string]bool{}
-	v.Files(func(_ int, f *manifest.FileMeta) { live[f.Name()] = true })
+	v.Files(func(_ int, f *version.FileMeta) { live[f.Name()] = true })
 	for _, name := range fixture.Names(st.t, st.dir.FS, base.FileTable) {
 		if !live[name] {
 			stray = append(stray, name)
@@ -365,7 +366,7 @@ func (st *testStore) strayTables() (stray []string) {
 }
 
 // damage changes a byte in the first data block of a table that nothing has opened yet.
-func (st *testStore) damage(f *manifest.FileMeta) {
+func (st *testStore) damage(f *version.FileMeta) {
 	st.t.Helper()
 	path := st.dir.File(base.FileTable, f.Num)
 	data := fixture.ReadFile(st.t, st.dir.FS, path)

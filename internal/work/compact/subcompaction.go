@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -79,13 +80,13 @@ func (j *mergeJob) end() {
 
 // inputsInOrder reports whether inputs from level 0 are known to be in the order of their sequence numbers.
 func (s *Scheduler) inputsInOrder(c *pick.Compaction) bool {
-	if c.Level > 0 || manifest.InOrder(s.o.Cmp, c.Inputs) {
+	if c.Level > 0 || version.InOrder(s.o.Cmp, c.Inputs) {
 		return true
 	}
 	for _, f := range c.Inputs {
 		s.o.Cache.LearnSeqs(f)
 	}
-	return manifest.InOrder(s.o.Cmp, c.Inputs)
+	return version.InOrder(s.o.Cmp, c.Inputs)
 }
 
 // mergePiece is a range of user keys, [lower, upper), nil for no bound.
@@ -96,7 +97,7 @@ type mergePiece struct {
 
 // mergeTables merges the inputs to new tables. It adds them to edit and returns them, and the number of pieces. The
 // caller has a slot.
-func (j *mergeJob) mergeTables(edit *manifest.Edit) (files []*manifest.FileMeta, pieces int, err error) {
+func (j *mergeJob) mergeTables(edit *manifest.Edit) (files []*version.FileMeta, pieces int, err error) {
 	splits, err := j.s.splitKeys(j.c)
 	if err != nil {
 		return nil, 0, err
@@ -251,7 +252,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 // outside of p, but only those of the same blocks. The tables of level 0 may overlap, so each is a run, except that
 // those of a load, which are disjoint, are one. Each other level is one run. read counts what all of them read.
 func (s *Scheduler) compactionIter(c *pick.Compaction, p *mergePiece, read *sstable.IterStats) *tables.MergingIter {
-	runs := [][]*manifest.FileMeta{c.Inputs}
+	runs := [][]*version.FileMeta{c.Inputs}
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)
 	}
@@ -277,7 +278,7 @@ func (s *Scheduler) compactionIter(c *pick.Compaction, p *mergePiece, read *ssta
 }
 
 // tables returns those of files that overlap p, in their order.
-func (p *mergePiece) tables(cmp *base.Comparer, files []*manifest.FileMeta) (meet []*manifest.FileMeta) {
+func (p *mergePiece) tables(cmp *base.Comparer, files []*version.FileMeta) (meet []*version.FileMeta) {
 	for _, f := range files {
 		if (p.lower == nil || cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
 			(p.upper == nil || cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0) {

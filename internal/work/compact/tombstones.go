@@ -6,8 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -19,7 +19,7 @@ import (
 // WouldFree returns what a flush of mem, and the compaction that is due after it, would free, nil if that is not worth
 // it. As long as writes go on (not quiet), only tombstones count, since flushes will come for the others. It may open
 // tables. known is false while no compaction may begin, but one may later: in a pause, a hold, or after a failure.
-func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool) {
+func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *version.Gain, known bool) {
 	s.mu.Lock()
 	mode, o := s.state.mode(), s.pickOptions()
 	s.mu.Unlock()
@@ -54,18 +54,18 @@ const (
 // scale adds up what some entries free, which stand for others.
 type scale struct {
 	s       *Scheduler
-	v       *manifest.Version
+	v       *version.Version
 	level   int
-	f       *manifest.FileMeta // the entries are of this table of level; nil: of a memtable
-	readers []uint64           // as of Host.Snapshots
+	f       *version.FileMeta // the entries are of this table of level; nil: of a memtable
+	readers []uint64          // as of Host.Snapshots
 	lookup  sstable.Lookup
 
-	looked uint64        // lookups so far
-	found  manifest.Gain // their sum
-	read   uint64        // bytes
+	looked uint64       // lookups so far
+	found  version.Gain // their sum
+	read   uint64       // bytes
 }
 
-func (s *Scheduler) newScale(v *manifest.Version, level int, f *manifest.FileMeta) *scale {
+func (s *Scheduler) newScale(v *version.Version, level int, f *version.FileMeta) *scale {
 	w := &scale{s: s, v: v, level: level, f: f, readers: s.host.Snapshots()}
 	w.lookup.NoFillCache = true
 	return w
@@ -79,7 +79,7 @@ func (w *scale) stratum(seq uint64) int {
 
 // hidden adds the bytes of the newest entry of a key below, which one with sequence number seq hides, to g, times
 // times. found is false if there is none.
-func (w *scale) hidden(g *manifest.Gain, user []byte, seq, times uint64) (found bool, err error) {
+func (w *scale) hidden(g *version.Gain, user []byte, seq, times uint64) (found bool, err error) {
 	if w.read > sampledBytes { // it is like those before
 		g.All += times * w.found.All / w.looked
 		g.Now += times * w.found.Now / w.looked
@@ -121,13 +121,13 @@ func entryBytes(user int, kind base.Kind, value []byte) uint64 {
 
 // weighMemtable returns about the table that a flush of mem would write, with its Gain, and how many bytes of mem have
 // entries that newer ones hide.
-func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, quiet bool) (f *manifest.FileMeta, dead uint64) {
+func (s *Scheduler) weighMemtable(v *version.Version, mem *memtable.Memtable, quiet bool) (f *version.FileMeta, dead uint64) {
 	it := mem.NewIter()
 	it.First()
-	f = &manifest.FileMeta{Smallest: it.Key()}
+	f = &version.FileMeta{Smallest: it.Key()}
 	it.Last()
 	f.Largest = it.Key()
-	w, gain := s.newScale(v, 0, nil), manifest.Gain{}
+	w, gain := s.newScale(v, 0, nil), version.Gain{}
 	defer w.lookup.Release()
 	// Tombstones are a sample of their own: a few among many puts may hide most.
 	tombstones := uint64(mem.Tombstones())
@@ -151,24 +151,24 @@ func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, q
 			_, _ = w.hidden(&gain, user, seq, every[i]) // operations that need the table report the error
 		}
 	}
-	f.SetCounts(&manifest.TableCounts{Entries: n[0] + n[1], Tombstones: n[1]})
+	f.SetCounts(&version.TableCounts{Entries: n[0] + n[1], Tombstones: n[1]})
 	f.SetGain(&gain)
 	return f, dead
 }
 
 // weigh sets the Gain of a table of level, and learns what is necessary to judge it. If that fails, it is as much as
 // can be, so that a compaction reports the error.
-func (s *Scheduler) weigh(v *manifest.Version, level int, f *manifest.FileMeta) {
+func (s *Scheduler) weigh(v *version.Version, level int, f *version.FileMeta) {
 	s.o.Cache.LearnCounts(f)
 	pick.From(v).LearnBelow(level, f, s.o.Cache.LearnCounts)
 	gain, err := s.sample(v, level, f)
 	if err != nil {
-		gain = manifest.Gain{All: f.Holds(), Now: f.Holds()}
+		gain = version.Gain{All: f.Holds(), Now: f.Holds()}
 	}
 	f.SetGain(&gain)
 }
 
-func (s *Scheduler) sample(v *manifest.Version, level int, f *manifest.FileMeta) (g manifest.Gain, err error) {
+func (s *Scheduler) sample(v *version.Version, level int, f *version.FileMeta) (g version.Gain, err error) {
 	r, err := s.o.Cache.Ref(f)
 	if err != nil {
 		return g, err
@@ -197,7 +197,7 @@ func (s *Scheduler) sample(v *manifest.Version, level int, f *manifest.FileMeta)
 // tableSample is a sample of a table's entries.
 type tableSample struct {
 	*scale
-	gain     manifest.Gain
+	gain     version.Gain
 	every, n uint64 // each of that many entries is looked up, and how many there were
 	block    uint64 // offset of the previous entry's data block
 	last     []byte // its key

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -66,11 +66,11 @@ type upgrade struct {
 	begun  time.Time
 	// stepBytes bounds the total size of a step's tables below level 0. A step with a single table may exceed it.
 	stepBytes uint64
-	fresh     uint64                            // tables from this number on are newer than the upgrade
-	known     map[*manifest.FileMeta]tableState // of tables that were inspected
-	figures   map[*manifest.FileMeta]tableFigures
+	fresh     uint64                           // tables from this number on are newer than the upgrade
+	known     map[*version.FileMeta]tableState // of tables that were inspected
+	figures   map[*version.FileMeta]tableFigures
 	made      map[filterSpec][]filterEstimate
-	levels    [manifest.NumLevels]levelRates
+	levels    [version.NumLevels]levelRates
 	report    UpgradeReport
 	paced     uint64 // of report.Bytes: taken from the limit
 	damage    error  // the first
@@ -121,9 +121,9 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	t := s.tuning.Load()
 	u := &upgrade{
 		s: s, ctx: ctx, o: o, policy: policy, tables: t.Table,
-		stepBytes: min(upgradeStepTables*cmp.Or(t.TableSize, manifest.LeastTableSize), upgradeStepBytes),
-		known:     map[*manifest.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
-		figures: map[*manifest.FileMeta]tableFigures{},
+		stepBytes: min(upgradeStepTables*cmp.Or(t.TableSize, version.LeastTableSize), upgradeStepBytes),
+		known:     map[*version.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
+		figures: map[*version.FileMeta]tableFigures{},
 	}
 	if policy == nil {
 		u.policy = t.Table.Filter
@@ -152,7 +152,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	}
 	v := s.host.RefVersion()
 	defer v.Unref()
-	v.Files(func(int, *manifest.FileMeta) { u.report.Tables++ })
+	v.Files(func(int, *version.FileMeta) { u.report.Tables++ })
 	return u, nil
 }
 
@@ -160,7 +160,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 func (u *upgrade) survey() error {
 	v := u.s.host.RefVersion()
 	defer v.Unref()
-	for level := range manifest.NumLevels {
+	for level := range version.NumLevels {
 		files := v.Levels[level].Files
 		for _, f := range files {
 			if err := u.interrupted(); err != nil {
@@ -181,7 +181,7 @@ func (u *upgrade) survey() error {
 }
 
 // upgraded counts a table that has been upgraded or, in a dry run, would be.
-func (u *upgrade) upgraded(f *manifest.FileMeta) {
+func (u *upgrade) upgraded(f *version.FileMeta) {
 	if u.known[f] == tableCurrent {
 		u.report.Current-- // it was rewritten only because of other tables
 	}
@@ -193,7 +193,7 @@ func (u *upgrade) upgraded(f *manifest.FileMeta) {
 
 // together returns the tables of level 0 that must be upgraded in one edit. Level 0 is ordered by table numbers, so if
 // a table gets a new number, all newer ones need one as well. Tables older than a damaged one must keep their numbers.
-func (u *upgrade) together(all []*manifest.FileMeta) (files []*manifest.FileMeta) {
+func (u *upgrade) together(all []*version.FileMeta) (files []*version.FileMeta) {
 	for i, f := range all {
 		switch u.known[f] {
 		case tableDamaged:
@@ -229,7 +229,7 @@ func (u *upgrade) run() error {
 	defer stop()
 	u.begun = time.Now()
 	u.fresh = u.s.o.NewFileNum()
-	for level := range manifest.NumLevels {
+	for level := range version.NumLevels {
 		if err := u.runLevel(level); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (u *upgrade) sumUp() {
 
 // choose returns tables of a level that can be upgraded in one edit, in the level's order. If
 // all of them are in use, busy is true. The caller holds Scheduler.mu.
-func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.FileMeta, busy bool) {
+func (u *upgrade) choose(v *version.Version, level int) (files []*version.FileMeta, busy bool) {
 	all := v.Levels[level].Files
 	for _, f := range all {
 		if f.Compacting && !u.s.work.claims() && u.known[f] == tableStale { // set aside because of damage

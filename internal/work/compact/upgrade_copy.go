@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -31,7 +32,7 @@ type upgradeStep struct {
 	failed atomic.Bool  // a copy has failed, so others need not continue
 
 	// By index of c's inputs. Each element belongs to one goroutine until copy returns.
-	tables []*manifest.FileMeta // nil if there is no copy and no file
+	tables []*version.FileMeta // nil if there is no copy and no file
 	made   []copyFigures
 	errs   []error
 }
@@ -39,7 +40,7 @@ type upgradeStep struct {
 // begin claims the tables of a step of a level, or returns nil if nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	s := &upgradeStep{u: u, syncs: tables.NewSyncs()}
-	c, err := u.s.claim(u.ctx, func(v *manifest.Version, _ pick.Options) (*pick.Compaction, bool) {
+	c, err := u.s.claim(u.ctx, func(v *version.Version, _ pick.Options) (*pick.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
 			return nil, busy
@@ -55,7 +56,7 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	if err != nil || c == nil {
 		return nil, upgradeError(err)
 	}
-	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
+	s.c, s.tables, s.errs = c, make([]*version.FileMeta, len(s.nums)), make([]error, len(s.nums))
 	s.made = make([]copyFigures, len(s.nums))
 	return s, nil
 }
@@ -142,13 +143,13 @@ func (s *upgradeStep) place(err error) error {
 }
 
 // edit returns the edit that replaces the tables by their copies, and the copies.
-func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta) {
+func (s *upgradeStep) edit() (edit *manifest.Edit, written []*version.FileMeta) {
 	edit = &manifest.Edit{}
 	for i, f := range s.c.Inputs {
 		if table := s.tables[i]; table != nil {
 			written = append(written, table)
-			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: s.c.Level, Num: f.Num})
-			edit.Added = append(edit.Added, manifest.LevelFile{Level: s.c.Level, File: table})
+			edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: s.c.Level, Num: f.Num})
+			edit.Added = append(edit.Added, version.LevelFile{Level: s.c.Level, File: table})
 		}
 	}
 	return edit, written
@@ -179,7 +180,7 @@ func (s *upgradeStep) work() {
 
 // copyTable writes a copy of input i with the policy's filters, and starts the sync of its file. It reuses w, which
 // must have finished another table, unless w is nil. If it fails, it removes the file and returns no writer.
-func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
+func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*version.FileMeta, *sstable.Writer, error) {
 	c := s.u.s
 	r, err := c.o.Cache.Ref(s.c.Inputs[i])
 	if err != nil {
@@ -217,7 +218,7 @@ func (u *upgrade) writer(w *sstable.Writer, file vfs.File, level int, num uint64
 	return w
 }
 
-func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*manifest.FileMeta, error) {
+func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*version.FileMeta, error) {
 	f := s.c.Inputs[i]
 	if err := w.CopyBlocks(r, func(int) error { return s.interrupted() }); err != nil {
 		return nil, err
@@ -231,7 +232,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 		return nil, err
 	}
 	s.made[i] = copyFigures{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
-	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
+	table := version.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.SetCounts(f.Counts())
 	table.SetOrigin(f.Origin())
 	table.Handle = tables.HandleOf(w)

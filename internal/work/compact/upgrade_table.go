@@ -7,12 +7,12 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // look returns the state of a table: whether it needs new filters. It inspects a table once.
-func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
+func (u *upgrade) look(level int, f *version.FileMeta) tableState {
 	if state := u.known[f]; state != 0 {
 		return state
 	}
@@ -33,7 +33,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 }
 
 // damaged counts a damaged table and removes its figures.
-func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
+func (u *upgrade) damaged(f *version.FileMeta, err error) {
 	u.report.Damaged++
 	if figures, ok := u.figures[f]; ok {
 		u.levels[figures.level].add(figures, -1)
@@ -45,7 +45,7 @@ func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 }
 
 // inspect is look for a table that has not been inspected yet. The error is about the file.
-func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
+func (u *upgrade) inspect(level int, f *version.FileMeta) (tableState, error) {
 	r, err := u.s.o.Cache.Ref(f)
 	if err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ func (u *upgrade) expect(level int, keys uint64) (bytes uint64, rate float64) {
 }
 
 // count replaces the expected figures of f by those of its copy, table num.
-func (u *upgrade) count(f *manifest.FileMeta, num uint64, made copyFigures) {
+func (u *upgrade) count(f *version.FileMeta, num uint64, made copyFigures) {
 	figures, bits := u.figures[f], uint64(0)
 	if u.bits != nil {
 		bits = uint64(u.bits[figures.level].Of(num))
@@ -99,7 +99,7 @@ func (u *upgrade) count(f *manifest.FileMeta, num uint64, made copyFigures) {
 	u.figures[f] = figures
 }
 
-func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
+func (u *upgrade) note(f *version.FileMeta, figures tableFigures) {
 	u.figures[f] = figures
 	u.levels[figures.level].add(figures, 1)
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
@@ -45,7 +45,7 @@ func upgradeStore(t *testing.T, change func(o *storeOptions)) *testStore {
 func (st *testStore) shape() (all []string) {
 	v := st.RefVersion()
 	defer v.Unref()
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		all = append(all, fmt.Sprintf("%d: %x-%x", level, f.Smallest, f.Largest))
 	})
 	return all
@@ -166,7 +166,7 @@ func TestADamagedTableIsNotInTheFiguresOfAnUpgrade(t *testing.T) {
 func TestAnUpgradeReportsTablesThatAreSetAside(t *testing.T) {
 	st := upgradeStore(t, nil)
 	st.damage(st.files(6)[5])
-	c, err := st.claim(t.Context(), func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+	c, err := st.claim(t.Context(), func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 		return pick.From(v).OfFiles(6, 6, v.Levels[6].Files[:upgradeStepTables+8], ManualStep, o)
 	})
 	require.NoError(t, err)

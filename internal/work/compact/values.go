@@ -6,8 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -95,16 +95,16 @@ func (j *mergeJob) leave(err error) {
 // merge of the tables could not. It ends, because with separated values switched off nothing refers to further ones,
 // with an error at one that cannot be read.
 func (s *Scheduler) bringHome(ctx context.Context, start, limit []byte) error {
-	for !s.o.NewWriter(manifest.NumLevels-1, 0).Separates() {
+	for !s.o.NewWriter(version.NumLevels-1, 0).Separates() {
 		f, level := s.referring(start, limit)
 		if f == nil {
 			return nil
 		}
-		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *version.Version, o pick.Options) (*pick.Compaction, bool) {
 			if !slices.Contains(v.Levels[level].Files, f) { // it was merged or moved meanwhile
 				return nil, false
 			}
-			return pick.From(v).OfFiles(level, level, []*manifest.FileMeta{f}, 1, o)
+			return pick.From(v).OfFiles(level, level, []*version.FileMeta{f}, 1, o)
 		})
 		if err == nil && c != nil {
 			err = s.compactClaimed(ctx, c)
@@ -121,13 +121,13 @@ func (s *Scheduler) bringHome(ctx context.Context, start, limit []byte) error {
 }
 
 // referring returns the first table of the deepest level within [start, limit) that refers to values, or nil.
-func (s *Scheduler) referring(start, limit []byte) (f *manifest.FileMeta, level int) {
+func (s *Scheduler) referring(start, limit []byte) (f *version.FileMeta, level int) {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	if len(v.Values) == 0 {
 		return nil, 0
 	}
-	for level = manifest.NumLevels - 1; level > 0; level-- {
+	for level = version.NumLevels - 1; level > 0; level-- {
 		files := v.Within(level, start, limit)
 		if i := slices.IndexFunc(files, s.o.Cache.HasRefs); i >= 0 {
 			return files[i], level

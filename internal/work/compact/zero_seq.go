@@ -2,7 +2,7 @@ package compact
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // zeroSeqs is the state of a merger for writing entries with sequence number 0. A value that all readers see and that
@@ -48,7 +48,7 @@ func (m *merger) largestInputSeq() (largest uint64) {
 	return largest
 }
 
-func (m *merger) largestSeq(f *manifest.FileMeta) (seq uint64, ok bool) {
+func (m *merger) largestSeq(f *version.FileMeta) (seq uint64, ok bool) {
 	r, err := m.s.o.Cache.Ref(f)
 	if err != nil {
 		return 0, false // reading its entries will report the error

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 )
 
@@ -170,7 +171,7 @@ func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 		}
 	}
 	for _, f := range e.Deleted {
-		if f.Level == manifest.ValuesLevel {
+		if f.Level == version.ValuesLevel {
 			d.begin("deleted value table", offset, size)
 		} else {
 			d.begin("deleted table", offset, size).add("level", f.Level)
@@ -180,7 +181,7 @@ func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 		}
 	}
 	for _, f := range e.Added {
-		if f.Level == manifest.ValuesLevel {
+		if f.Level == version.ValuesLevel {
 			d.begin("new value table", offset, size).add("bytes of values", f.File.ValueBytes())
 		} else {
 			d.begin("new table", offset, size).add("level", f.Level)

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -28,7 +28,7 @@ type Options struct {
 // Counts are the counters of a store on which verdicts depend.
 type Counts struct {
 	Gets   uint64
-	Levels [manifest.NumLevels]LevelCounts
+	Levels [version.NumLevels]LevelCounts
 }
 
 // LevelCounts are the counters of a level: the tables that lookups consulted, and the results of
@@ -53,11 +53,11 @@ func (c *Counts) rangeChecks() (n uint64) {
 
 // Examine reports on the filters of all tables of v. The error means that the store was closed or
 // ctx is done; the report then has the tables examined so far.
-func Examine(ctx context.Context, v *manifest.Version, o Options) (*report.FilterReport, error) {
+func Examine(ctx context.Context, v *version.Version, o Options) (*report.FilterReport, error) {
 	e := examination{Options: o}
 	e.report = &report.FilterReport{Tables: []report.TableFilterReport{}, Levels: []report.LevelFilterReport{}} // lists in JSON too
 	var err error
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -84,7 +84,7 @@ type examination struct {
 }
 
 // table reports on one table. keys is the number of its keys, 0 if that is unknown.
-func (e *examination) table(level int, f *manifest.FileMeta) (t report.TableFilterReport, keys uint64) {
+func (e *examination) table(level int, f *version.FileMeta) (t report.TableFilterReport, keys uint64) {
 	t = report.TableFilterReport{
 		Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: report.FilterFigures{Predicted: -1},
 	}

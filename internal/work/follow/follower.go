@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,14 +29,14 @@ type Options struct {
 	// Closing is closed when the store closes: a Refresh then ends soon.
 	Closing <-chan struct{}
 	// Drop is called with tables that no version contains any more. It must not block.
-	Drop func([]manifest.LevelFile)
+	Drop func([]version.LevelFile)
 	// MemtableSize bounds the usual memory of one memtable, in bytes.
 	MemtableSize int
 }
 
 // View is what readers see.
 type View struct {
-	Version   *manifest.Version
+	Version   *version.Version
 	Memtables []Memtable // the newest first
 	Seq       uint64     // the last sequence number
 	Recorded  manifest.Recorded
@@ -91,9 +92,9 @@ func (f *Follower) ManifestName() string {
 }
 
 // drop releases tables that no version contains.
-func (f *Follower) drop(files []manifest.LevelFile) {
+func (f *Follower) drop(files []version.LevelFile) {
 	f.o.Drop(files)
-	var metas []*manifest.FileMeta
+	var metas []*version.FileMeta
 	for _, file := range files {
 		metas = append(metas, file.File)
 	}
@@ -204,7 +205,7 @@ type step struct {
 	f       *Follower
 	reading *manifest.Reading
 	logs    logSet
-	pinned  []*manifest.FileMeta
+	pinned  []*version.FileMeta
 	done    bool
 }
 
@@ -350,7 +351,7 @@ func (s *step) publish(install func(View)) {
 	f.reading, f.logs, f.seq = s.reading, s.logs, view.Seq
 	switch {
 	case s.reading != old:
-		f.tail.Publish(s.reading, func(*manifest.Version) { install(view) })
+		f.tail.Publish(s.reading, func(*version.Version) { install(view) })
 	case changed:
 		install(view)
 	}
@@ -372,7 +373,7 @@ func (s *step) end() {
 
 // unpin closes the tables that the step has opened and that are not in the version.
 func (s *step) unpin() {
-	var unused []*manifest.FileMeta
+	var unused []*version.FileMeta
 	for _, file := range s.pinned {
 		if !file.InVersion() {
 			unused = append(unused, file)

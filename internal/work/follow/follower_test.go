@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -38,7 +39,7 @@ func TestRefreshShowsWhatWasAdded(t *testing.T) {
 		require.Len(t, d.view.Memtables, 2)
 		require.Equal(t, uint64(11), d.view.Memtables[0].LogNum)
 
-		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{d.added(20, 3)}})
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []version.LevelFile{d.added(20, 3)}})
 		d.remove(base.FileLog, 10)
 		d.write(11, 5)
 		d.mustRefresh()
@@ -58,7 +59,7 @@ func TestNewRecordsAreApartFromAnOldVersion(t *testing.T) {
 		require.Equal(t, old.Memtables, d.view.Memtables, "there is room in the memtable")
 		old = d.view
 		// A transaction of goleveldb: numbers 3 and 4 are in a table, and its log continues.
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(4), Added: []manifest.LevelFile{d.added(20, 4)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(4), Added: []version.LevelFile{d.added(20, 4)}})
 		d.write(10, 5)
 		d.mustRefresh()
 		d.requireView(5, []uint64{20}, []uint64{1, 2, 5})
@@ -80,7 +81,7 @@ func TestARecordBehindAGapIsNotUsed(t *testing.T) {
 		lag := d.lag()
 		require.Equal(t, uint64(2), lag.Operations)
 		require.Positive(t, lag.Bytes)
-		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{d.added(20, 3)}})
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []version.LevelFile{d.added(20, 3)}})
 		d.mustRefresh()
 		d.requireView(4, []uint64{20}, []uint64{4})
 	})
@@ -113,13 +114,13 @@ func TestHalfOfARecordIsLeftForLater(t *testing.T) {
 
 func TestRemovedTablesCanBeReadWhileAVersionHasThem(t *testing.T) {
 	run(t, func(d *database) {
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(1), Added: []manifest.LevelFile{d.added(20, 1), d.added(21, 1)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(1), Added: []version.LevelFile{d.added(20, 1), d.added(21, 1)}})
 		d.mustRefresh()
 		held := d.view.Version
 		require.True(t, held.TryRef())
 		path := filepath.Join(dir, base.FileName(base.FileTable, 20))
 		open := result.Of(d.FS().Open(path))(t)
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(2), Added: []manifest.LevelFile{d.added(22, 2)}, Deleted: []manifest.DeletedFile{deleted(20)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(2), Added: []version.LevelFile{d.added(22, 2)}, Deleted: []version.DeletedFile{deleted(20)}})
 		d.remove(base.FileTable, 20)
 		d.mustRefresh()
 		d.requireView(2, []uint64{21, 22}, nil)
@@ -146,18 +147,18 @@ func TestRemovedTablesCanBeReadWhileAVersionHasThem(t *testing.T) {
 func TestFilesThatVanishMeanwhile(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0)}})
 		tableGone, logGone := false, false
 		hooked := wrap.NewFaulty(d.fs, func(op wrap.Op) *wrap.Fault {
 			switch {
 			case !tableGone && op.Kind == wrap.OpOpen && filepath.Base(op.Name) == "000020.ldb":
 				tableGone = true
-				d.apply(&manifest.Edit{Added: []manifest.LevelFile{d.added(21, 0)}, Deleted: []manifest.DeletedFile{deleted(20)}})
+				d.apply(&manifest.Edit{Added: []version.LevelFile{d.added(21, 0)}, Deleted: []version.DeletedFile{deleted(20)}})
 				d.remove(base.FileTable, 20)
 			case tableGone && !logGone && op.Kind == wrap.OpOpen && filepath.Base(op.Name) == "000010.log":
 				logGone = true
 				d.newLog(11)
-				d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(1), Added: []manifest.LevelFile{d.added(22, 1)}})
+				d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(1), Added: []version.LevelFile{d.added(22, 1)}})
 				d.remove(base.FileLog, 10)
 				d.write(11, 2)
 			}
@@ -174,7 +175,7 @@ func TestFilesThatVanishMeanwhile(t *testing.T) {
 
 func TestAMissingFileIsCorruption(t *testing.T) {
 	run(t, func(d *database) {
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(1), Added: []manifest.LevelFile{d.added(20, 1)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(1), Added: []version.LevelFile{d.added(20, 1)}})
 		d.remove(base.FileTable, 20)
 		err := d.refresh()
 		require.ErrorIs(t, err, base.ErrCorruption)
@@ -182,7 +183,7 @@ func TestAMissingFileIsCorruption(t *testing.T) {
 		d.create("000020.sst") // as early versions of LevelDB name it
 		d.mustRefresh()
 		require.Equal(t, uint64(1), d.view.Seq)
-		d.view.Version.Files(func(_ int, f *manifest.FileMeta) { require.Equal(t, "000020.sst", f.Name()) })
+		d.view.Version.Files(func(_ int, f *version.FileMeta) { require.Equal(t, "000020.sst", f.Name()) })
 
 		d.newLog(12)
 		d.apply(&manifest.Edit{LogNum: manifest.Num(11)})
@@ -207,10 +208,10 @@ func TestWithoutAnyLog(t *testing.T) {
 func TestANewManifestIsRead(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0)}})
 		d.mustRefresh()
 		d.newLog(11)
-		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(1), Added: []manifest.LevelFile{d.added(21, 1)}})
+		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(1), Added: []version.LevelFile{d.added(21, 1)}})
 		require.Positive(t, d.lag().Bytes)
 		d.write(11, 2)
 		d.mustRefresh()
@@ -226,7 +227,7 @@ func TestADatabaseThatWentBackIsRefused(t *testing.T) {
 		d.mustRefresh()
 		d.remove(base.FileLog, 10)
 		d.newLog(11)
-		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(2), Added: []manifest.LevelFile{d.added(21, 1)}})
+		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(2), Added: []version.LevelFile{d.added(21, 1)}})
 		require.ErrorContains(t, d.refresh(), "the last operation is number 2 now, but it was 3")
 		d.requireView(3, nil, []uint64{1, 2, 3})
 		require.Zero(t, d.pins.count())
@@ -263,11 +264,11 @@ func TestLagCountsOperationsInTables(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)
 		d.mustRefresh()
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(4), Added: []manifest.LevelFile{d.added(20, 4)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(4), Added: []version.LevelFile{d.added(20, 4)}})
 		require.Equal(t, uint64(3), d.lag().Operations)
 		d.remove(base.FileLog, 10)
 		d.newLog(11)
-		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(5), Added: []manifest.LevelFile{d.added(21, 6)}})
+		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(5), Added: []version.LevelFile{d.added(21, 6)}})
 		require.Equal(t, uint64(5), d.lag().Operations)
 		d.write(11, 7)
 		require.Equal(t, uint64(6), d.lag().Operations)
@@ -284,7 +285,7 @@ func TestLogsOfAnotherDatabaseAreReadFromTheirBeginning(t *testing.T) {
 		require.NoError(t, d.logs[10].Close())
 		d.remove(base.FileLog, 10)
 		d.newLog(10)
-		d.begin(&manifest.Edit{LastSeq: manifest.Num(1), Added: []manifest.LevelFile{d.added(21, 1)}})
+		d.begin(&manifest.Edit{LastSeq: manifest.Num(1), Added: []version.LevelFile{d.added(21, 1)}})
 		d.write(10, 2, 3)
 		d.mustRefresh()
 		d.requireView(3, []uint64{21}, []uint64{2, 3})
@@ -300,7 +301,7 @@ func TestARepeatedNumberWaitsForTheFlush(t *testing.T) {
 		require.ErrorIs(t, err, base.ErrCorruption)
 		require.ErrorContains(t, err, "its sequence is 2, but an earlier record reaches to 2")
 		d.newLog(11)
-		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{d.added(20, 3)}})
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []version.LevelFile{d.added(20, 3)}})
 		d.mustRefresh()
 		d.requireView(3, []uint64{20}, nil)
 	})
@@ -337,7 +338,7 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 		ended := false
 		run(t, func(d *database) {
 			d.write(10, 1)
-			d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+			d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0)}})
 			failure, failing := errors.New("the disk"), uint64(0)
 			faulty := wrap.NewFaulty(d.fs, func(op wrap.Op) *wrap.Fault {
 				if failing == 0 || op.Index < failing {
@@ -350,8 +351,8 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 			d.mustRefresh()
 			d.write(10, 2)
 			d.newLog(11)
-			d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(2), Added: []manifest.LevelFile{d.added(21, 2)}})
-			d.begin(&manifest.Edit{Added: []manifest.LevelFile{d.added(22, 2)}})
+			d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(2), Added: []version.LevelFile{d.added(21, 2)}})
+			d.begin(&manifest.Edit{Added: []version.LevelFile{d.added(22, 2)}})
 			d.write(11, 3)
 			failing = faulty.Ops() + n
 			err := d.refresh()
@@ -425,7 +426,7 @@ func TestTheTimeOfTheWriterIsShown(t *testing.T) {
 func TestLogsThatAreNotFoundAtOnce(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0)}})
 		failures, failure := 0, errors.New("no more files")
 		d.o.FindLogs = func() (vfs.FS, error) {
 			if failures--; failures >= 0 {
@@ -437,7 +438,7 @@ func TestLogsThatAreNotFoundAtOnce(t *testing.T) {
 		for _, failing := range []int{1, 100} {
 			d.newLog(uint64(11 + failing))
 			d.begin(&manifest.Edit{
-				LogNum: manifest.Num(uint64(11 + failing)), Deleted: []manifest.DeletedFile{deleted(20)}, Added: []manifest.LevelFile{d.added(uint64(30+failing), 1)},
+				LogNum: manifest.Num(uint64(11 + failing)), Deleted: []version.DeletedFile{deleted(20)}, Added: []version.LevelFile{d.added(uint64(30+failing), 1)},
 			})
 			failures = failing
 			if failing > 1 {
@@ -456,7 +457,7 @@ func TestLogsThatAreNotFoundAtOnce(t *testing.T) {
 func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0)}})
 		d.mustRefresh()
 		names := result.Of(d.fs.List(dir))(t)
 		for _, name := range names {
@@ -465,7 +466,7 @@ func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
 		require.NoError(t, d.set.Close())
 		d.set = nil
 		d.newLog(10)
-		d.begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(4), Added: []manifest.LevelFile{d.added(20, 4), d.added(21, 4)}})
+		d.begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(4), Added: []version.LevelFile{d.added(20, 4), d.added(21, 4)}})
 		require.Positive(t, d.lag().Bytes)
 		d.write(10, 5)
 		d.mustRefresh()
@@ -481,7 +482,7 @@ func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
 
 func TestANewManifestNeedsNoOtherFiles(t *testing.T) {
 	run(t, func(d *database) {
-		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0), d.added(21, 0)}})
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []version.LevelFile{d.added(20, 0), d.added(21, 0)}})
 		opened := map[string]int{}
 		require.NoError(t, d.Close())
 		d.Follower = d.newFollower(wrap.NewFaulty(d.fs, func(op wrap.Op) *wrap.Fault {
@@ -491,7 +492,7 @@ func TestANewManifestNeedsNoOtherFiles(t *testing.T) {
 			return nil
 		}))
 		d.mustRefresh()
-		d.begin(&manifest.Edit{Deleted: []manifest.DeletedFile{deleted(20)}, Added: []manifest.LevelFile{d.added(22, 0)}})
+		d.begin(&manifest.Edit{Deleted: []version.DeletedFile{deleted(20)}, Added: []version.LevelFile{d.added(22, 0)}})
 		d.mustRefresh()
 		d.requireView(0, []uint64{21, 22}, nil)
 		require.Equal(t, 1, opened["000021.ldb"])
@@ -521,7 +522,7 @@ func TestMemtablesOfALogAreMerged(t *testing.T) {
 		var want []uint64
 		for i := range uint64(100) {
 			d.write(10, 2*i+1)
-			d.apply(&manifest.Edit{LastSeq: manifest.Num(2*i + 2), Added: []manifest.LevelFile{d.added(20+i, 2*i+2)}})
+			d.apply(&manifest.Edit{LastSeq: manifest.Num(2*i + 2), Added: []version.LevelFile{d.added(20+i, 2*i+2)}})
 			old := d.view
 			d.mustRefresh()
 			want = append(want, 2*i+1)
@@ -577,7 +578,7 @@ func FuzzRefresh(f *testing.F) {
 		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), PrevLogNum: manifest.Num(0), NextFileNum: manifest.Num(9), LastSeq: manifest.Num(0),
 	}
 	key := base.AppendInternalKey(nil, []byte("k"), 3, base.KindSet)
-	added := manifest.Edit{LogNum: manifest.Num(3), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, 5, key, key)}}}
+	added := manifest.Edit{LogNum: manifest.Num(3), LastSeq: manifest.Num(3), Added: []version.LevelFile{{Level: 1, File: version.NewFileMeta(5, 5, key, key)}}}
 	edits := fixture.Log(f, snapshot.Encode(nil), added.Encode(nil))
 	log := fixture.Log(f, recordOf(1, 2), recordOf(4), recordOf(5, 6))
 	f.Add(edits, log, uint16(len(edits)), uint16(len(log)))

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -54,7 +55,7 @@ func (d *database) newFollower(fsys vfs.FS) *Follower {
 		FS: fsys, Dir: dir, MemtableSize: 1 << 20, FindLogs: func() (vfs.FS, error) { return fsys, nil },
 		Check:    func(manifest.Recorded) error { return nil },
 		Manifest: manifest.SetOptions{Cmp: base.Bytewise, ReadLimit: 1 << 20},
-		Drop: func(files []manifest.LevelFile) {
+		Drop: func(files []version.LevelFile) {
 			for _, f := range files {
 				d.dropped = append(d.dropped, f.File.Num)
 			}
@@ -80,13 +81,13 @@ func (d *database) begin(e *manifest.Edit) {
 func (d *database) apply(e *manifest.Edit) { require.NoError(d.t, d.set.Apply(e, nil)) }
 
 // added returns an addition of table num to level 1, and makes its file.
-func (d *database) added(num, seq uint64) manifest.LevelFile {
+func (d *database) added(num, seq uint64) version.LevelFile {
 	d.create(base.FileName(base.FileTable, num))
 	key := base.AppendInternalKey(nil, fmt.Appendf(nil, "%03d", num), seq, base.KindSet)
-	return manifest.LevelFile{Level: 1, File: manifest.NewFileMeta(num, 5, key, key)}
+	return version.LevelFile{Level: 1, File: version.NewFileMeta(num, 5, key, key)}
 }
 
-func deleted(num uint64) manifest.DeletedFile { return manifest.DeletedFile{Level: 1, Num: num} }
+func deleted(num uint64) version.DeletedFile { return version.DeletedFile{Level: 1, Num: num} }
 
 func (d *database) create(name string) {
 	fixture.WriteFile(d.t, d.fs, filepath.Join(dir, name), []byte("table"))
@@ -139,7 +140,7 @@ func (d *database) requireView(seq uint64, tables, seqs []uint64) {
 }
 
 func contentOf(v View) (tables, seqs []uint64) {
-	v.Version.Files(func(_ int, f *manifest.FileMeta) { tables = append(tables, f.Num) })
+	v.Version.Files(func(_ int, f *version.FileMeta) { tables = append(tables, f.Num) })
 	for _, m := range v.Memtables {
 		for ikey := range m.All() {
 			if seq := base.Trailer(ikey) >> 8; seq <= v.Seq {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,7 +17,7 @@ type pins struct {
 	vfs.FS // of the database
 
 	mu    sync.Mutex
-	files map[*manifest.FileMeta]*pin
+	files map[*version.FileMeta]*pin
 	paths map[string]*pin // for each path the table that was opened last
 }
 
@@ -32,13 +32,13 @@ type pin struct {
 }
 
 func newPins(fsys vfs.FS) *pins {
-	return &pins{FS: fsys, files: map[*manifest.FileMeta]*pin{}, paths: map[string]*pin{}}
+	return &pins{FS: fsys, files: map[*version.FileMeta]*pin{}, paths: map[string]*pin{}}
 }
 
 // add opens the tables of v that are not open, and returns them. No reader has these tables yet.
-func (p *pins) add(dir string, v *manifest.Version) (added []*manifest.FileMeta, err error) {
+func (p *pins) add(dir string, v *version.Version) (added []*version.FileMeta, err error) {
 	p.mu.Lock()
-	v.AllFiles(func(_ int, f *manifest.FileMeta) {
+	v.AllFiles(func(_ int, f *version.FileMeta) {
 		if p.files[f] == nil {
 			added = append(added, f)
 		}
@@ -64,7 +64,7 @@ func (p *pins) add(dir string, v *manifest.Version) (added []*manifest.FileMeta,
 }
 
 // share uses the open file of a table for another FileMeta that describes it, which a new MANIFEST has.
-func (p *pins) share(dir string, f *manifest.FileMeta) bool {
+func (p *pins) share(dir string, f *version.FileMeta) bool {
 	for _, old := range []bool{false, true} {
 		f.OldSuffix = old
 		path := filepath.Join(dir, f.Name())
@@ -102,7 +102,7 @@ func (p *pins) has(path string, info fs.FileInfo) bool {
 }
 
 // openTable opens a table, and finds out which suffix its file has.
-func (p *pins) openTable(dir string, f *manifest.FileMeta) (vfs.File, error) {
+func (p *pins) openTable(dir string, f *version.FileMeta) (vfs.File, error) {
 	file, err := p.FS.Open(filepath.Join(dir, f.Name()))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
@@ -117,7 +117,7 @@ func (p *pins) openTable(dir string, f *manifest.FileMeta) (vfs.File, error) {
 }
 
 // drop closes tables. Files that Open has returned stay open until they are closed.
-func (p *pins) drop(files []*manifest.FileMeta) {
+func (p *pins) drop(files []*version.FileMeta) {
 	for _, f := range files {
 		p.mu.Lock()
 		one := p.files[f]
@@ -200,7 +200,7 @@ func (p *pins) count() int {
 func (p *pins) close() (err error) {
 	p.mu.Lock()
 	files := p.files
-	p.files, p.paths = map[*manifest.FileMeta]*pin{}, map[string]*pin{}
+	p.files, p.paths = map[*version.FileMeta]*pin{}, map[string]*pin{}
 	p.mu.Unlock()
 	for _, one := range files {
 		err = errors.CombineErrors(err, p.leave(one))

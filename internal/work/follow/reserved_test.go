@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
@@ -48,7 +49,7 @@ func TestAFollowerDoesNotReadReservedSpace(t *testing.T) {
 		fsys.Zeros.Store(reserved)
 		d.mustRefresh()
 		d.requireView(4, nil, []uint64{1, 2, 3, 4})
-		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{d.added(20, 3)}})
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []version.LevelFile{d.added(20, 3)}})
 		d.write(11, 5)
 		d.mustRefresh()
 		d.requireView(5, []uint64{20}, []uint64{4, 5})

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // foretell sets the fates that construct and moveAway would set, for the report of a dry run. It writes
@@ -46,7 +46,7 @@ func (r *Repairer) foretellTables(p *plan) error {
 	}
 	for _, group := range r.groups(p.unplaced) {
 		if len(group) == 1 && r.adoptable(p, group[0]) {
-			p.adopt(group[0], manifest.NumLevels-1)
+			p.adopt(group[0], version.NumLevels-1)
 			continue
 		}
 		rewrite(group)
@@ -65,7 +65,7 @@ func rewrite(runs []*run) {
 
 // boundsRun returns a run without a file, from and to internal keys.
 func boundsRun(smallest, largest []byte) *run {
-	return &run{meta: manifest.NewFileMeta(0, 0, smallest, largest)}
+	return &run{meta: version.NewFileMeta(0, 0, smallest, largest)}
 }
 
 // logRun returns a run with the key range of a log, nil if the log has no entries.

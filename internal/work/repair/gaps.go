@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -51,7 +51,7 @@ func notNil(key []byte) []byte {
 
 // boundsOf returns the range of a table. An edit may have its bounds in the wrong order: then no version has
 // the table, but its range is known, and overlap needs ranges in order.
-func (r *Repairer) boundsOf(f *manifest.FileMeta) keyRange {
+func (r *Repairer) boundsOf(f *version.FileMeta) keyRange {
 	k := keyRange{notNil(base.UserKey(f.Smallest)), notNil(base.UserKey(f.Largest))}
 	if r.cmp.Compare(k.first, k.last) > 0 {
 		k.first, k.last = k.last, k.first
@@ -101,7 +101,7 @@ func (r *Repairer) findGaps() keyRanges {
 	}
 	var gaps []keyRange
 	for _, a := range r.manifest.added {
-		if a.Level == manifest.ValuesLevel {
+		if a.Level == version.ValuesLevel {
 			continue // it has no keys but those of tables of the levels
 		}
 		gaps = append(gaps, r.gapsIn(a.File, byNum[a.File.Num])...)
@@ -110,7 +110,7 @@ func (r *Repairer) findGaps() keyRanges {
 }
 
 // gapsIn returns the part of the range of a table in the MANIFEST that the files with its number lack.
-func (r *Repairer) gapsIn(f *manifest.FileMeta, found []*foundTable) (gaps []keyRange) {
+func (r *Repairer) gapsIn(f *version.FileMeta, found []*foundTable) (gaps []keyRange) {
 	bounds := r.boundsOf(f)
 	for _, t := range found {
 		switch {
@@ -291,7 +291,7 @@ func (r *Repairer) fillFrom(p *plan, runs []*run) error {
 	}
 	level := 0
 	if len(p.placed) == 0 {
-		level = manifest.NumLevels - 1
+		level = version.NumLevels - 1
 	}
 	for _, u := range filled {
 		p.adopt(u, level)
@@ -317,7 +317,7 @@ func (r *Repairer) formerSeq(below *placedTables, key []byte) (limit uint64) {
 }
 
 // placedBefore returns the tables that stay and that the repair did not make.
-func (p *plan) placedBefore() (placed []manifest.LevelFile) {
+func (p *plan) placedBefore() (placed []version.LevelFile) {
 	made := map[uint64]bool{}
 	for _, u := range p.made {
 		made[u.meta.Num] = true

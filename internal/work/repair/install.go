@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -78,7 +79,7 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	recorded := r.keptRecord(p)
 	recorded.AddTo(edit)
 	// An edit that Open could not apply must not be installed.
-	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit.Change()); err != nil {
+	if _, err := version.New(r.cmp, new(version.Owner)).Apply(edit.Change()); err != nil {
 		return 0, err
 	}
 	name := base.FileName(base.FileManifest, num)

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 )
 
@@ -28,13 +29,13 @@ type manifestFindings struct {
 	// version has the tables in use according to the MANIFEST name. It is nil, and name is
 	// empty, if no MANIFEST could be read completely.
 	name    string
-	version *manifest.Version
+	version *version.Version
 	ours    bool // SieveDB began it
 	// dead has the tables that a readable edit removed from the version.
 	dead map[uint64]bool
 	// added has the tables that a readable edit added and none removed. Those of a version are
 	// among them, and of a MANIFEST that is not complete they are what is known.
-	added         map[uint64]manifest.LevelFile
+	added         map[uint64]version.LevelFile
 	comparerKnown bool // a MANIFEST of SieveDB names the comparer of the repair
 	// newer is a MANIFEST that is newer than the one that CURRENT names; see supersededBy.
 	newer *manifestLog
@@ -60,7 +61,7 @@ func (m *manifestFindings) needsLog(num uint64) bool {
 // names tables that are gone or, worse, still await their removal.
 func (r *Repairer) readManifests() error {
 	m := &r.manifest
-	m.dead, m.added = map[uint64]bool{}, map[uint64]manifest.LevelFile{}
+	m.dead, m.added = map[uint64]bool{}, map[uint64]version.LevelFile{}
 	m.lines = map[string]*File{}
 	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit, LogsMarked: r.opts.LogsMarked})
 	switch {
@@ -210,7 +211,7 @@ func (r *Repairer) whole(l *manifestLog) bool {
 		}
 	}
 	found := true
-	l.version.AllFiles(func(_ int, f *manifest.FileMeta) { found = found && tables[table{f.Num, f.Size}] })
+	l.version.AllFiles(func(_ int, f *version.FileMeta) { found = found && tables[table{f.Num, f.Size}] })
 	logNum := uint64(0)
 	for _, e := range l.edits {
 		if e.LogNum.Set {
@@ -251,9 +252,9 @@ func (r *Repairer) dirFiles() (files []manifest.DirFile) {
 type manifestLog struct {
 	name          string
 	edits         []*manifest.Edit
-	version       *manifest.Version // nil if the edits contradict each other
-	damaged       bool              // records are missing before the end
-	otherComparer error             // it belongs to a database with another comparer
+	version       *version.Version // nil if the edits contradict each other
+	damaged       bool             // records are missing before the end
+	otherComparer error            // it belongs to a database with another comparer
 	// recorded is what the newest edit that records anything does, of this MANIFEST or an older one: one by
 	// goleveldb's RecoverFile records nothing, although the values still have their envelopes.
 	recorded manifest.Recorded
@@ -298,11 +299,11 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	if err != nil || l.otherComparer != nil || l.damaged {
 		return l, err
 	}
-	var changes []manifest.Change
+	var changes []version.Change
 	for _, e := range l.edits {
 		changes = append(changes, e.Change())
 	}
-	if l.version, err = manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(changes...); err != nil {
+	if l.version, err = version.New(r.cmp, new(version.Owner)).Apply(changes...); err != nil {
 		line.Damage = base.InFile(err, f.name, -1).Error()
 	}
 	return l, nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -23,14 +23,14 @@ func (r *Repairer) construct(p *plan) error {
 	size := r.tableSize()
 	for _, group := range r.groups(p.unplaced) {
 		if len(group) == 1 && r.adoptable(p, group[0]) {
-			p.adopt(group[0], manifest.NumLevels-1)
+			p.adopt(group[0], version.NumLevels-1)
 			continue
 		}
 		runs, err := r.merge(group, size, nil)
 		if err != nil {
 			return err
 		}
-		p.replace(group, runs, manifest.NumLevels-1)
+		p.replace(group, runs, version.NumLevels-1)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (r *Repairer) tableSize() uint64 {
 	for _, t := range r.tables {
 		all += uint64(t.Size)
 	}
-	return manifest.GrownTableSize(all, manifest.MaxTableSize)
+	return version.GrownTableSize(all, version.MaxTableSize)
 }
 
 // adoptable reports whether the run can become a table of the result unchanged.
@@ -56,7 +56,7 @@ func (r *Repairer) adoptable(p *plan, u *run) bool {
 		return false
 	}
 	// A table of LevelDB before 1.14 and one of today may have the same number.
-	return !slices.ContainsFunc(p.placed, func(f manifest.LevelFile) bool { return f.File.Num == u.table.Num })
+	return !slices.ContainsFunc(p.placed, func(f version.LevelFile) bool { return f.File.Num == u.table.Num })
 }
 
 // adopt places a run unchanged.
@@ -66,7 +66,7 @@ func (p *plan) adopt(u *run, level int) {
 	} else {
 		p.made = append(p.made, u)
 	}
-	p.placed = append(p.placed, manifest.LevelFile{Level: level, File: u.meta})
+	p.placed = append(p.placed, version.LevelFile{Level: level, File: u.meta})
 }
 
 // replace places runs that were made from others.
@@ -109,15 +109,14 @@ func (r *Repairer) layOnTop(p *plan) error {
 
 // placedTables looks keys up in the placed tables.
 type placedTables struct {
-	version *manifest.Version
+	version *version.Version
 	cmp     *base.Comparer
 	blocks  *sstable.BlockCache
 	tables  *tables.Cache
 }
 
-func (r *Repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
-	set := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle})
-	v, err := set.Current().Apply(manifest.Change{Added: placed})
+func (r *Repairer) newPlacedTables(placed []version.LevelFile) (*placedTables, error) {
+	v, err := version.New(r.cmp, &version.Owner{NewHandle: tables.NewHandle}).Apply(version.Change{Added: placed})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (t *placedTables) newest(key []byte) (v newestVersion, err error) {
 			}
 			if res.Found {
 				seq, _ := base.SplitTrailer(res.Trailer)
-				v.lastLevel = !v.found && level == manifest.NumLevels-1
+				v.lastLevel = !v.found && level == version.NumLevels-1
 				v.seq, v.found = max(v.seq, seq), true
 			}
 		}

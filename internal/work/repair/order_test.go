@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -36,7 +37,7 @@ func TestRepairOrdersBySequenceAndNotByFileNumber(t *testing.T) {
 	require.Equal(t, report.FileRewritten, storetest.FateOf(t, rep, "000004.ldb").Fate)
 	require.True(t, rep.MayResurrect)
 	for name, level := range after.Live(t) {
-		require.Equal(t, manifest.NumLevels-1, level, name)
+		require.Equal(t, version.NumLevels-1, level, name)
 	}
 }
 
@@ -131,7 +132,7 @@ func TestRepairDoesNotRestoreTablesThatTheManifestRemoved(t *testing.T) {
 	base := func(t *testing.T) fixture.Dir {
 		d := fixture.Dir{"000004.ldb": obsolete, "000008.ldb": live}
 		compacted := d.Edit(t, 3, 5, map[uint64]int{8: 1})
-		compacted.Deleted = []manifest.DeletedFile{{Level: 0, Num: 4}}
+		compacted.Deleted = []version.DeletedFile{{Level: 0, Num: 4}}
 		d.AddManifest(t, 2, d.Edit(t, 3, 4, map[uint64]int{4: 0}), compacted)
 		return d
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // plan says what the repair does with every file.
@@ -27,7 +28,7 @@ type plan struct {
 	gaps    keyRanges
 	fillers fillers
 	// placed are intact tables that stay, with their levels.
-	placed []manifest.LevelFile
+	placed []version.LevelFile
 	// unplaced are sorted runs that must be merged, or get a level.
 	unplaced []*run
 	// damaged are tables whose entries are to be salvaged.
@@ -160,7 +161,7 @@ func (r *Repairer) findLive() *plan {
 	for _, t := range r.tables {
 		byNum[t.Num] = append(byNum[t.Num], t)
 	}
-	r.manifest.version.Files(func(level int, f *manifest.FileMeta) {
+	r.manifest.version.Files(func(level int, f *version.FileMeta) {
 		p.named[f.Num] = true
 		for _, t := range byNum[f.Num] {
 			// Another table under this name could be intact too, so the bounds must match.
@@ -204,7 +205,7 @@ func (r *Repairer) placeLive(p *plan) error {
 	for t, level := range p.live {
 		if (level > 0 || agrees) && !p.conflicting[t] {
 			t.line.Level = level
-			p.placed = append(p.placed, manifest.LevelFile{Level: level, File: t.meta()})
+			p.placed = append(p.placed, version.LevelFile{Level: level, File: t.meta()})
 		}
 	}
 	return nil

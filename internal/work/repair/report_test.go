@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -205,16 +206,16 @@ func TestRepairFillsGapsBesideATableThatBeginsAfterItsEnd(t *testing.T) {
 		d[name] = []byte{}
 	}
 	key := func(k string) []byte { return base.AppendInternalKey(nil, []byte(k), 1, base.KindSet) }
-	added := func(level int, num uint64, smallest, largest string) manifest.LevelFile {
-		return manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, 10, key(smallest), key(largest))}
+	added := func(level int, num uint64, smallest, largest string) version.LevelFile {
+		return version.LevelFile{Level: level, File: version.NewFileMeta(num, 10, key(smallest), key(largest))}
 	}
 	begin, replaced := d.Edit(t, 1000, 1000, nil), &manifest.Edit{}
 	for name, level := range d.Live(t) {
 		_, num, _ := base.ParseFileName(name)
 		begin.Added = append(begin.Added, added(level, num, "a", "z"))
-		replaced.Deleted = append(replaced.Deleted, manifest.DeletedFile{Level: level, Num: num})
+		replaced.Deleted = append(replaced.Deleted, version.DeletedFile{Level: level, Num: num})
 	}
-	replaced.Added = []manifest.LevelFile{added(6, 500, "a", "z"), added(5, 501, "zz", "b")}
+	replaced.Added = []version.LevelFile{added(6, 500, "a", "z"), added(5, 501, "zz", "b")}
 	for _, name := range d.Only(base.FileManifest) {
 		delete(d, name)
 	}
@@ -304,8 +305,8 @@ func TestRepairUsesThePrefixesOfAnOlderMANIFESTIfTheNewerRecordsNone(t *testing.
 	require.NoError(t, err)
 	e := &manifest.Edit{Comparer: base.Bytewise.Name, LogNum: manifest.Num(state.LogNum), NextFileNum: manifest.Num(902),
 		LastSeq: manifest.Num(state.LastSeq)}
-	set.Current().Files(func(level int, f *manifest.FileMeta) {
-		e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
+	set.Current().Files(func(level int, f *version.FileMeta) {
+		e.Added = append(e.Added, version.LevelFile{Level: level, File: f})
 	})
 	require.NoError(t, manifest.WriteFile(mem, "db", 900, e))
 	require.NoError(t, mem.Remove("db/CURRENT"))

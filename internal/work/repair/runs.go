@@ -6,8 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -17,7 +17,7 @@ import (
 // the name of a temporary file until the repair installs it, so neither Open nor another repair treats it as a table.
 type run struct {
 	path    string
-	meta    *manifest.FileMeta
+	meta    *version.FileMeta
 	entries uint64
 	table   *foundTable // nil for one that the repair made
 	from    uint64      // the greatest number of the tables that its entries come from
@@ -169,7 +169,7 @@ func (w *runWriter) endTable() error {
 	}
 	w.runs = append(w.runs, &run{
 		path:    w.r.path(base.FileName(base.FileTemp, w.num)),
-		meta:    manifest.NewFileMeta(w.num, w.w.Size(), w.w.Smallest(), bytes.Clone(w.w.Largest())),
+		meta:    version.NewFileMeta(w.num, w.w.Size(), w.w.Smallest(), bytes.Clone(w.w.Largest())),
 		entries: props.Entries,
 	})
 	w.w = nil

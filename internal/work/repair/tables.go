@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -43,8 +43,8 @@ type foundTable struct {
 // intact reports whether the table can stay unchanged.
 func (t *foundTable) intact() bool { return !t.dead && t.err == nil && t.entries > 0 }
 
-func (t *foundTable) meta() *manifest.FileMeta {
-	m := manifest.NewFileMeta(t.Num, uint64(t.Size), t.smallest, t.largest)
+func (t *foundTable) meta() *version.FileMeta {
+	m := version.NewFileMeta(t.Num, uint64(t.Size), t.smallest, t.largest)
 	m.OldSuffix = t.Kind == base.FileOldTable
 	return m
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -42,7 +43,7 @@ type valueFinder struct {
 type foundValues struct {
 	foundTable
 	ids  []uint64 // nil if it is damaged, and neither it nor the MANIFEST says them
-	file *manifest.FileMeta
+	file *version.FileMeta
 	runs []*run // what was salvaged of it
 	// shared means that a table of another kind has its number: a version has only one of them.
 	shared bool
@@ -91,7 +92,7 @@ func (r *Repairer) scanValues() error {
 
 // findIDs finds out the IDs of a value table. Damaged ones may be known only to the MANIFEST.
 func (r *Repairer) findIDs(v *foundValues) error {
-	v.file = manifest.NewFileMeta(v.Num, uint64(v.Size), v.smallest, v.largest)
+	v.file = version.NewFileMeta(v.Num, uint64(v.Size), v.smallest, v.largest)
 	v.file.SetValueBytes(v.rawValues)
 	v.file.Handle = tables.NewHandle()
 	ids, err := r.readIDs(v)
@@ -253,7 +254,7 @@ func (r *Repairer) salvageable(user []byte, ref base.ValueRef) (bool, error) {
 }
 
 // valueIn reads a value in one table.
-func (r *Repairer) valueIn(f *manifest.FileMeta, user []byte, ref base.ValueRef) ([]byte, error) {
+func (r *Repairer) valueIn(f *version.FileMeta, user []byte, ref base.ValueRef) ([]byte, error) {
 	lk := &r.values.lookup
 	lk.NoFillCache = true
 	lk.Init(user, ref.Seq)
@@ -267,7 +268,7 @@ func (r *Repairer) valueIn(f *manifest.FileMeta, user []byte, ref base.ValueRef)
 // valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged of others of that
 // ID, and what was salvaged of tables whose IDs are unknown.
 func (r *Repairer) valueOf(user []byte, ref base.ValueRef) ([]byte, error) {
-	var places []*manifest.FileMeta
+	var places []*version.FileMeta
 	for _, v := range r.values.byID[ref.ID] {
 		places = append(places, v.file)
 	}
@@ -450,9 +451,9 @@ func (r *Repairer) placeValues(p *plan, e *manifest.Edit) {
 		v := r.valueTable(id)
 		if !added[v] {
 			added[v] = true
-			e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: v.file})
+			e.Added = append(e.Added, version.LevelFile{Level: version.ValuesLevel, File: v.file})
 		}
-		e.Values = append(e.Values, manifest.ValueDelta{ID: id, File: v.Num, Live: int64(bytes)})
+		e.Values = append(e.Values, version.ValueDelta{ID: id, File: v.Num, Live: int64(bytes)})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // check compares the directory with the MANIFEST.
@@ -43,7 +44,7 @@ func (r *Replayer) checkTables() error {
 		}
 	}
 	var err error
-	r.version.AllFiles(func(level int, f *manifest.FileMeta) {
+	r.version.AllFiles(func(level int, f *version.FileMeta) {
 		have, ok := sizes[file{f.Num, f.Values}]
 		f.OldSuffix = have.Kind == base.FileOldTable
 		if err != nil {
@@ -73,7 +74,7 @@ func (r *Replayer) checkValues() {
 }
 
 func place(level int) string {
-	if level == manifest.ValuesLevel {
+	if level == version.ValuesLevel {
 		return "as a value table"
 	}
 	return fmt.Sprintf("on level %d", level)

@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -43,7 +44,7 @@ func newDatabase(t *testing.T) *database {
 		NewMemtable: func(_, usual uint64) *memtable.Memtable { return memtable.New(r.opts.Comparer, int(usual)) }}
 	r.set = manifest.New(r.setOptions())
 	edit := &manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}
-	require.NoError(t, r.set.Begin(edit, func(*manifest.Version) {}))
+	require.NoError(t, r.set.Begin(edit, func(*version.Version) {}))
 	require.NoError(t, r.set.Close())
 	return r
 }
@@ -51,11 +52,11 @@ func newDatabase(t *testing.T) *database {
 func (r *database) setOptions() manifest.SetOptions {
 	return manifest.SetOptions{
 		FS: r.dir.FS, Dir: r.dir.Path, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, ReadLimit: 1 << 20, MaxTables: 100,
-		Obsolete: func([]manifest.LevelFile) {}, NewHandle: func() any { return nil },
+		Obsolete: func([]version.LevelFile) {}, NewHandle: func() any { return nil },
 	}
 }
 
-func (r *database) writeTable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
+func (r *database) writeTable(mem *memtable.Memtable, edit *manifest.Edit) ([]*version.FileMeta, error) {
 	if r.fail != nil {
 		return nil, r.fail
 	}

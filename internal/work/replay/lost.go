@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -98,7 +99,7 @@ func (r *Replayer) checkStrays() error {
 // liveTables returns the numbers of the tables of the new version.
 func (r *Replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
-	r.version.AllFiles(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	r.version.AllFiles(func(_ int, f *version.FileMeta) { live[f.Num] = true })
 	for _, t := range r.tables {
 		live[t.File.Num] = true
 	}

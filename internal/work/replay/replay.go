@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
@@ -27,7 +28,7 @@ type Options struct {
 	WriteBufferSize int  // of a memtable, in bytes
 	// WriteTable writes the entries of a memtable as a table of level 0 and makes the table and
 	// its name durable. It returns nil for an empty memtable, and leaves no file after an error.
-	WriteTable func(*memtable.Memtable, *manifest.Edit) ([]*manifest.FileMeta, error)
+	WriteTable func(*memtable.Memtable, *manifest.Edit) ([]*version.FileMeta, error)
 	// NewMemtable returns an empty memtable whose arena has usual bytes or, if memory is scarce, at
 	// least so many. Of those that are not ReadOnly, the one before is not needed any more.
 	NewMemtable func(least, usual uint64) *memtable.Memtable
@@ -40,7 +41,7 @@ type Replayer struct {
 	dir     tables.Directory
 	files   manifest.DirFiles // the content of the directory
 	state   manifest.State    // according to the MANIFEST
-	version *manifest.Version // of the MANIFEST
+	version *version.Version  // of the MANIFEST
 	report  openReport
 
 	logs     []manifest.DirFile  // needed, ascending
@@ -63,15 +64,15 @@ type Replayer struct {
 
 	kept   []string    // files made in lost/
 	moved  [][2]string // tables moved to lost/: from, to
-	tables []manifest.LevelFile
+	tables []version.LevelFile
 }
 
-// New returns the replay of the logs among files. state and version are those of the MANIFEST; for a
+// New returns the replay of the logs among files. state and v are those of the MANIFEST; for a
 // new database they are empty.
-func New(o Options, files manifest.DirFiles, state manifest.State, version *manifest.Version) *Replayer {
-	r := &Replayer{opts: o, dir: o.Dir, files: files, state: state, version: version, lastSeq: state.LastSeq}
+func New(o Options, files manifest.DirFiles, state manifest.State, v *version.Version) *Replayer {
+	r := &Replayer{opts: o, dir: o.Dir, files: files, state: state, version: v, lastSeq: state.LastSeq}
 	r.inserter.Frugal = o.ReadOnly // a read-only opening keeps the inserter
-	version.Files(func(_ int, f *manifest.FileMeta) {
+	v.Files(func(_ int, f *version.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 	})
 	for _, f := range files.All {
@@ -113,7 +114,7 @@ func (r *Replayer) Memtables() []*memtable.Memtable {
 
 // Finish writes the remaining entries as a table, moves tables that may be needed to lost/, and
 // returns the new tables, all of which are durable. It is called once.
-func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
+func (r *Replayer) Finish() ([]version.LevelFile, error) {
 	if r.mem != nil {
 		if err := r.flush(); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -35,7 +36,7 @@ func TestLogsBecomeTablesAndAreRemoved(t *testing.T) {
 
 	logNum := d.set.NewFileNum()
 	edit := &manifest.Edit{LogNum: manifest.Num(logNum), LastSeq: manifest.Num(3), Added: added}
-	require.NoError(t, d.set.Begin(edit, func(*manifest.Version) {}))
+	require.NoError(t, d.set.Begin(edit, func(*version.Version) {}))
 	defer d.set.Close()
 	r.RemoveOld(logNum, d.set.ManifestNum())
 	table := base.FileName(base.FileTable, added[0].File.Num)
@@ -247,8 +248,8 @@ func TestMissingFilesAreCorruption(t *testing.T) {
 		d := newDatabase(t)
 		d.log(t, 10)
 		r := d.open(t)
-		r.version = &manifest.Version{Cmp: base.Bytewise}
-		r.version.Levels[0].Files = []*manifest.FileMeta{{Num: 5, Size: 100}}
+		r.version = &version.Version{Cmp: base.Bytewise}
+		r.version.Levels[0].Files = []*version.FileMeta{{Num: 5, Size: 100}}
 		err := r.Run()
 		require.ErrorIs(t, err, base.ErrCorruption)
 		require.ErrorContains(t, err, "the file is missing; the MANIFEST names it on level 0 with 100 bytes")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -19,11 +20,11 @@ type change struct {
 	untraced txn.Change     // what transactions cannot find by sequence numbers
 
 	// name gives the tables that the change adds their final names. After an error none is left. Nil: there are none.
-	name func() ([]*manifest.FileMeta, error)
+	name func() ([]*version.FileMeta, error)
 	// above says how many of the tables, the last ones, lie above the others and go to level 0.
 	above int
 	// written are the tables, once they have their names.
-	written []*manifest.FileMeta
+	written []*version.FileMeta
 }
 
 // install names the tables of a change, and makes it visible and durable, or nothing of it. Only the leader calls it,
@@ -73,7 +74,7 @@ func (c *Coordinator) name(ch *change) error {
 	placed := len(ch.written) - ch.above
 	ch.edit.Added = c.Compactor.Place(ch.written[:placed])
 	for _, f := range ch.written[placed:] {
-		ch.edit.Added = append(ch.edit.Added, manifest.LevelFile{Level: 0, File: f})
+		ch.edit.Added = append(ch.edit.Added, version.LevelFile{Level: 0, File: f})
 	}
 	return nil
 }
@@ -96,12 +97,12 @@ func (c *Coordinator) record(ch *change, seq uint64) (*changes.Pending, error) {
 
 // inOrder returns tables in the order of their keys. If some overlap, which those of one large transaction may, the
 // order is that of their numbers: later ones have precedence.
-func (c *Coordinator) inOrder(files []*manifest.FileMeta) []*manifest.FileMeta {
-	first := func(f *manifest.FileMeta) []byte { return base.UserKey(f.Smallest) }
-	files = slices.SortedFunc(slices.Values(files), func(a, b *manifest.FileMeta) int { return c.Cmp.Compare(first(a), first(b)) })
+func (c *Coordinator) inOrder(files []*version.FileMeta) []*version.FileMeta {
+	first := func(f *version.FileMeta) []byte { return base.UserKey(f.Smallest) }
+	files = slices.SortedFunc(slices.Values(files), func(a, b *version.FileMeta) int { return c.Cmp.Compare(first(a), first(b)) })
 	for i := 1; i < len(files); i++ {
 		if c.Cmp.Compare(base.UserKey(files[i-1].Largest), first(files[i])) >= 0 {
-			slices.SortFunc(files, func(a, b *manifest.FileMeta) int { return cmp.Compare(a.Num, b.Num) })
+			slices.SortFunc(files, func(a, b *version.FileMeta) int { return cmp.Compare(a.Num, b.Num) })
 			break
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -53,11 +54,11 @@ type Options struct {
 	IgnoreLevel0 func() (end func())
 	// Apply records an edit and makes its version current, in one read state with what also changes. After an error
 	// it removes written, the tables that were written for the edit, once it is certain that the edit is not in force.
-	Apply func(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error
+	Apply func(edit *manifest.Edit, written []*version.FileMeta, also func(*lookup.State)) error
 	// Changes returns the archive of changes, or nil.
 	Changes func() *changes.Archive
 	// WrittenSince reports whether a table may have entries above a sequence number that was visible once.
-	WrittenSince func(f *manifest.FileMeta, seq uint64) bool
+	WrittenSince func(f *version.FileMeta, seq uint64) bool
 	// Keys calls visit with each visible key of a span until it returns false. The key is valid during the call.
 	Keys func(a Span, visit func(key []byte) bool) error
 	// InListener reports whether the caller is a function of the store's listener.
@@ -80,10 +81,10 @@ type Leader interface {
 
 // Compactor is what bulk changes need of the store's compactions; see compact.Scheduler.
 type Compactor interface {
-	ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error
+	ClearLevel0(ctx context.Context, files []*version.FileMeta) error
 	Hold() (release func())
-	Place(files []*manifest.FileMeta) []manifest.LevelFile
-	Reserve(pick func(v *manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error)
+	Place(files []*version.FileMeta) []version.LevelFile
+	Reserve(pick func(v *version.Version) []*version.FileMeta) (v *version.Version, files []*version.FileMeta, release func(), err error)
 	Schedule()
 }
 
@@ -164,10 +165,10 @@ func errTooFew(what string, last uint64) error {
 func (c *Coordinator) lastVisible() uint64 { return c.Snapshots.Visible(c.Current) }
 
 // refVersion returns the current version; the caller unrefs it.
-func (c *Coordinator) refVersion() *manifest.Version { return c.Current.Ref().Version }
+func (c *Coordinator) refVersion() *version.Version { return c.Current.Ref().Version }
 
 // remove removes tables that are in no version.
-func (c *Coordinator) remove(files []*manifest.FileMeta, kind base.FileKind) {
+func (c *Coordinator) remove(files []*version.FileMeta, kind base.FileKind) {
 	for _, f := range files {
 		c.Dir.Remove(c.Dir.File(kind, f.Num))
 	}

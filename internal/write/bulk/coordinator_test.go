@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -181,7 +182,7 @@ func TestAChangeWithoutNumbersIsNotedForTransactions(t *testing.T) {
 // fromTo returns a table with a range of keys and of sequence numbers.
 func fromTo(from, to string, minSeq, maxSeq uint64) *table {
 	ikey := func(key string) []byte { return base.AppendInternalKey(nil, []byte(key), 1, base.KindSet) }
-	return &table{meta: manifest.NewFileMeta(1, 1, ikey(from), ikey(to)), minSeq: minSeq, maxSeq: maxSeq}
+	return &table{meta: version.NewFileMeta(1, 1, ikey(from), ikey(to)), minSeq: minSeq, maxSeq: maxSeq}
 }
 
 // rewritten returns the first keys of the tables that are marked.
@@ -218,8 +219,8 @@ func TestTablesThatOverlapAreSeparatedFromOthers(t *testing.T) {
 }
 
 func TestWhichTablesStayAsTheyAre(t *testing.T) {
-	v := &manifest.Version{Cmp: base.Bytewise}
-	v.Levels[0].Files = []*manifest.FileMeta{fromTo("m", "n", 0, 0).meta}
+	v := &version.Version{Cmp: base.Bytewise}
+	v.Levels[0].Files = []*version.FileMeta{fromTo("m", "n", 0, 0).meta}
 	const last = 1000
 	for _, c := range []struct {
 		name  string

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/report"
 )
@@ -61,7 +61,7 @@ func (c *Coordinator) Ingest(ctx context.Context, paths []string, copies bool) (
 
 // adopt adds the tables of a load, which have temporary names. Each has one version of a key, and later ones have
 // precedence. They are not checked. They belong to the job, which removes them after an error.
-func (c *Coordinator) adopt(files []*manifest.FileMeta) (report.Ingest, error) {
+func (c *Coordinator) adopt(files []*version.FileMeta) (report.Ingest, error) {
 	j := &ingest{Coordinator: c, ctx: context.Background(), kind: changes.Load}
 	defer j.end()
 	for i, f := range files {

@@ -4,6 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/report"
 )
@@ -70,7 +71,7 @@ func (j *ingest) separate() {
 
 // demote marks the tables that cannot stay as they are, and reports whether there are any. last is the
 // last sequence number, and seen says that a snapshot would see old numbers.
-func (j *ingest) demote(v *manifest.Version, last uint64, seen bool) (any bool) {
+func (j *ingest) demote(v *version.Version, last uint64, seen bool) (any bool) {
 	limit := max(freeSeq, last+(base.MaxSeq-last)>>shareShift)
 	for _, t := range j.tables {
 		switch {
@@ -88,7 +89,7 @@ func (j *ingest) demote(v *manifest.Version, last uint64, seen bool) (any bool) 
 }
 
 // overlaps reports whether the range of t has a table of v.
-func overlaps(v *manifest.Version, t *table) bool {
+func overlaps(v *version.Version, t *table) bool {
 	for level := range v.Levels {
 		if len(v.Overlapping(level, t.smallest(), t.largest())) > 0 {
 			return true
@@ -137,7 +138,7 @@ func (j *ingest) respectSnapshots() (seen bool, err error) {
 
 // clearLevel0 makes room for the tables that will be in level 0.
 func (j *ingest) clearLevel0() error {
-	files := make([]*manifest.FileMeta, len(j.tables))
+	files := make([]*version.FileMeta, len(j.tables))
 	for i, t := range j.tables {
 		files[i] = t.meta
 	}
@@ -224,7 +225,7 @@ func (j *ingest) apply(l Leader, last, seq uint64) error {
 	info := report.Ingest{Seq: seq + 1}
 	ch := &change{
 		kind: j.kind, edit: &manifest.Edit{LastSeq: manifest.Num(seq + 1)},
-		name: func() ([]*manifest.FileMeta, error) { return j.name(&info) },
+		name: func() ([]*version.FileMeta, error) { return j.name(&info) },
 	}
 	for _, t := range j.tables {
 		if !t.rewrite && t.minSeq <= last {
@@ -245,7 +246,7 @@ func (j *ingest) apply(l Leader, last, seq uint64) error {
 }
 
 // name names all tables durably. After an error no file is left under the new names.
-func (j *ingest) name(info *report.Ingest) (files []*manifest.FileMeta, err error) {
+func (j *ingest) name(info *report.Ingest) (files []*version.FileMeta, err error) {
 	defer func() {
 		if err == nil {
 			return

@@ -16,8 +16,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/check"
 	"github.com/sievedb/sievedb/internal/disk/foreign"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -34,7 +34,7 @@ type table struct {
 	info   fs.FileInfo
 
 	// meta has no valid number.
-	meta           *manifest.FileMeta
+	meta           *version.FileMeta
 	minSeq, maxSeq uint64
 	entries        uint64
 	tombstones     uint64
@@ -195,7 +195,7 @@ func (j *ingest) checkTable(ctx context.Context, t *table) error {
 	if r.IsValueTable() {
 		return errors.New("it is a value table: it has values of other tables, of which it is not known which are still in use")
 	}
-	e := examiner{ingest: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
+	e := examiner{ingest: j, table: t, meta: version.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
 	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Known}, e.note)
 	switch {
 	case err == nil:
@@ -219,7 +219,7 @@ func (j *ingest) checkTable(ctx context.Context, t *table) error {
 type examiner struct {
 	*ingest
 	table *table
-	meta  *manifest.FileMeta
+	meta  *version.FileMeta
 	meter check.Meter
 	err   error // of an entry
 
@@ -278,7 +278,7 @@ func (e *examiner) end(r *sstable.Reader) error {
 	if err != nil {
 		return err
 	}
-	counts := &manifest.TableCounts{Entries: e.entries, Tombstones: e.tombstones, LargestSeq: e.maxSeq}
+	counts := &version.TableCounts{Entries: e.entries, Tombstones: e.tombstones, LargestSeq: e.maxSeq}
 	if ok && e.entries > 0 {
 		switch {
 		case p.Entries != e.entries || p.Deletions != e.tombstones:
@@ -295,6 +295,6 @@ func (e *examiner) end(r *sstable.Reader) error {
 	}
 	e.meta.Handle = tables.NewHandle()
 	e.meta.SetCounts(counts)
-	e.meta.Seqs.Store(&manifest.SeqRange{Smallest: e.minSeq, Largest: e.maxSeq, Known: e.entries > 0})
+	e.meta.Seqs.Store(&version.SeqRange{Smallest: e.minSeq, Largest: e.maxSeq, Known: e.entries > 0})
 	return nil
 }

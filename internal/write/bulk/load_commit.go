@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/report"
 )
@@ -108,7 +109,7 @@ func (l *Loader) install(leader Leader, info *report.LoadInfo) error {
 	}
 	ch := &change{
 		kind: changes.Load, edit: &manifest.Edit{LastSeq: manifest.Num(last)},
-		name: func() ([]*manifest.FileMeta, error) { return l.rename(base.FileTable) },
+		name: func() ([]*version.FileMeta, error) { return l.rename(base.FileTable) },
 	}
 	if err := l.c.install(leader, ch); err != nil {
 		return errors.Wrap(err, "sievedb: load")
@@ -122,7 +123,7 @@ func (l *Loader) install(leader Leader, info *report.LoadInfo) error {
 
 // rename gives the tables names of a kind; see Coordinator.rename. If there is an iterator over a Transaction, the
 // present names stay until the last iterator is closed.
-func (l *Loader) rename(kind base.FileKind) ([]*manifest.FileMeta, error) {
+func (l *Loader) rename(kind base.FileKind) ([]*version.FileMeta, error) {
 	keep := l.tx != nil && l.tx.tables.Shared()
 	if l.tx != nil && !keep {
 		l.tx.tables.Release()

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -83,12 +84,12 @@ type deletion struct {
 	own   []Entry
 
 	ahead   uint64
-	from    uint64            // all entries up to this number are in tables of version
-	seq     uint64            // of the first tombstones
-	version *manifest.Version // that is read
-	drained <-chan struct{}   // closed when no snapshot needs a table any more; nil: nobody looks
-	dropAll bool              // no snapshot needs a table
-	drop    map[*manifest.FileMeta]bool
+	from    uint64           // all entries up to this number are in tables of version
+	seq     uint64           // of the first tombstones
+	version *version.Version // that is read
+	drained <-chan struct{}  // closed when no snapshot needs a table any more; nil: nobody looks
+	dropAll bool             // no snapshot needs a table
+	drop    map[*version.FileMeta]bool
 	covered map[uint64]bool // tables that could be removed, except for a snapshot or a compaction
 	runs    runs
 	undo    []func()
@@ -130,7 +131,7 @@ func (j *deletion) prepare() (err error) {
 	}
 	j.version = v
 	j.undo = append(j.undo, release, v.Unref)
-	j.drop = make(map[*manifest.FileMeta]bool, len(reserved))
+	j.drop = make(map[*version.FileMeta]bool, len(reserved))
 	for _, f := range reserved {
 		j.drop[f] = true
 		j.Cache.LearnRefs(v, f)
@@ -138,14 +139,14 @@ func (j *deletion) prepare() (err error) {
 	if j.seq, err = reserve("the deletion of a range", j.lastVisible(), j.ahead); err != nil {
 		return errors.Wrap(err, "sievedb")
 	}
-	return j.writeTombstones(j.seq, v, func(*manifest.FileMeta) bool { return true })
+	return j.writeTombstones(j.seq, v, func(*version.FileMeta) bool { return true })
 }
 
 // deletionNumbers is how many sequence numbers a job uses.
 const deletionNumbers = 3
 
 // removable returns the tables that can be removed whole. Only Reserve calls it, which guards Compacting.
-func (j *deletion) removable(v *manifest.Version) (files []*manifest.FileMeta) {
+func (j *deletion) removable(v *version.Version) (files []*version.FileMeta) {
 	for level := range v.Levels {
 		for _, f := range j.spans.Within(v, level) {
 			if j.dropAll && !f.Compacting && j.spans.Encloses(f) {
@@ -157,8 +158,8 @@ func (j *deletion) removable(v *manifest.Version) (files []*manifest.FileMeta) {
 }
 
 // writeTombstones writes a tombstone for each live key of the tables of v that are to be read and that are not removed.
-func (j *deletion) writeTombstones(seq uint64, v *manifest.Version, read func(*manifest.FileMeta) bool) error {
-	var files [manifest.NumLevels][]*manifest.FileMeta
+func (j *deletion) writeTombstones(seq uint64, v *version.Version, read func(*version.FileMeta) bool) error {
+	var files [version.NumLevels][]*version.FileMeta
 	for level := range v.Levels {
 		for _, f := range j.spans.Within(v, level) {
 			if j.drop[f] || !read(f) {
@@ -210,9 +211,9 @@ func (j *deletion) install(l Leader) error {
 // were flushed since, or merged from such tables.
 func (j *deletion) lateTables() error {
 	known := map[uint64]bool{}
-	j.version.Files(func(_ int, f *manifest.FileMeta) { known[f.Num] = true })
-	v, reserved, release, err := j.Compactor.Reserve(func(v *manifest.Version) []*manifest.FileMeta {
-		return slices.DeleteFunc(j.removable(v), func(f *manifest.FileMeta) bool { return known[f.Num] })
+	j.version.Files(func(_ int, f *version.FileMeta) { known[f.Num] = true })
+	v, reserved, release, err := j.Compactor.Reserve(func(v *version.Version) []*version.FileMeta {
+		return slices.DeleteFunc(j.removable(v), func(f *version.FileMeta) bool { return known[f.Num] })
 	})
 	if err != nil {
 		return err
@@ -221,7 +222,7 @@ func (j *deletion) lateTables() error {
 	for _, f := range reserved {
 		j.drop[f] = true
 	}
-	late := func(f *manifest.FileMeta) bool { return !known[f.Num] && j.WrittenSince(f, j.from) }
+	late := func(f *version.FileMeta) bool { return !known[f.Num] && j.WrittenSince(f, j.from) }
 	return j.writeTombstones(j.seq+1, v, late)
 }
 
@@ -230,12 +231,12 @@ func wrapDeletion(err error) error { return errors.Wrap(err, "sievedb: the delet
 // apply installs the edit. The tables of all runs but the first lie above the first one's.
 func (j *deletion) apply(l Leader) error {
 	edit := &manifest.Edit{LastSeq: manifest.Num(j.seq + deletionNumbers - 1)}
-	var gone []*manifest.FileMeta
+	var gone []*version.FileMeta
 	v := j.refVersion()
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		if j.drop[f] {
 			gone = append(gone, f)
-			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: level, Num: f.Num})
+			edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: level, Num: f.Num})
 			j.info.BytesDropped += f.Size
 		}
 	})
@@ -245,7 +246,7 @@ func (j *deletion) apply(l Leader) error {
 	rest := j.runs.take()
 	ch := &change{
 		kind: changes.DeleteRange, event: j.event(), edit: edit, untraced: txn.Change{Gone: j.spans.hulls(gone)},
-		name:  func() ([]*manifest.FileMeta, error) { return j.rename(append(first, rest...), base.FileTable, false) },
+		name:  func() ([]*version.FileMeta, error) { return j.rename(append(first, rest...), base.FileTable, false) },
 		above: len(rest),
 	}
 	if err := j.Coordinator.install(l, ch); err != nil {

@@ -2,14 +2,14 @@ package bulk
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // runsOf returns an iterator for each table of level 0, and one for each other level.
-func (j *deletion) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs []base.Iterator) {
-	add := func(files []*manifest.FileMeta) {
+func (j *deletion) runsOf(files [version.NumLevels][]*version.FileMeta) (runs []base.Iterator) {
+	add := func(files []*version.FileMeta) {
 		if len(files) > 0 {
 			runs = append(runs, tables.NewLevelIter(j.Cache, j.Cmp, files, sstable.IterOptions{NoFillCache: true}))
 		}

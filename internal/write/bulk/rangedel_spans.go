@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -77,13 +77,13 @@ func (s Spans) find(key []byte) *Span {
 func (s Spans) Contains(key []byte) bool { return s.find(key) != nil }
 
 // Encloses reports whether all keys of a table are in one span.
-func (s Spans) Encloses(f *manifest.FileMeta) bool {
+func (s Spans) Encloses(f *version.FileMeta) bool {
 	a := s.find(base.UserKey(f.Smallest))
 	return a != nil && (a.Limit == nil || s.cmp.Compare(base.UserKey(f.Largest), a.Limit) < 0)
 }
 
 // hulls returns, for each span that encloses some of the tables, the smallest range that has all their keys.
-func (s Spans) hulls(files []*manifest.FileMeta) (ranges []txn.Range) {
+func (s Spans) hulls(files []*version.FileMeta) (ranges []txn.Range) {
 	at := map[*Span]int{}
 	for _, f := range files {
 		a := txn.RangeOf(f)
@@ -105,7 +105,7 @@ func (s Spans) hulls(files []*manifest.FileMeta) (ranges []txn.Range) {
 }
 
 // Within returns the tables of a level that may have keys in the set, in the level's order.
-func (s Spans) Within(v *manifest.Version, level int) (files []*manifest.FileMeta) {
+func (s Spans) Within(v *version.Version, level int) (files []*version.FileMeta) {
 	if level == 0 {
 		for _, f := range v.Levels[0].Files {
 			if slices.ContainsFunc(s.list, func(a Span) bool { return s.meets(f, a) }) {
@@ -125,13 +125,13 @@ func (s Spans) Within(v *manifest.Version, level int) (files []*manifest.FileMet
 }
 
 // meets reports whether f may have keys in a.
-func (s Spans) meets(f *manifest.FileMeta, a Span) bool {
+func (s Spans) meets(f *version.FileMeta, a Span) bool {
 	return (a.Limit == nil || s.cmp.Compare(base.UserKey(f.Smallest), a.Limit) < 0) &&
 		(a.Start == nil || s.cmp.Compare(base.UserKey(f.Largest), a.Start) >= 0)
 }
 
 // AnyTable reports whether all keys of some table of v are in the set.
-func (s Spans) AnyTable(v *manifest.Version) bool {
+func (s Spans) AnyTable(v *version.Version) bool {
 	for level := range v.Levels {
 		if slices.ContainsFunc(s.Within(v, level), s.Encloses) {
 			return true

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // sweeper has the tables that are covered by tombstones but had to stay.
@@ -90,8 +91,8 @@ func (c *Coordinator) sweep() (done bool) {
 // that a compaction is merging goes with it.
 func (c *Coordinator) removeCovered(nums map[uint64]bool) bool {
 	busy := false
-	v, files, release, err := c.Compactor.Reserve(func(v *manifest.Version) (files []*manifest.FileMeta) {
-		v.Files(func(_ int, f *manifest.FileMeta) {
+	v, files, release, err := c.Compactor.Reserve(func(v *version.Version) (files []*version.FileMeta) {
+		v.Files(func(_ int, f *version.FileMeta) {
 			if !nums[f.Num] {
 				return
 			}
@@ -109,9 +110,9 @@ func (c *Coordinator) removeCovered(nums map[uint64]bool) bool {
 	defer release()
 	defer v.Unref()
 	edit := &manifest.Edit{}
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.Files(func(level int, f *version.FileMeta) {
 		if slices.Contains(files, f) {
-			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: level, Num: f.Num})
+			edit.Deleted = append(edit.Deleted, version.DeletedFile{Level: level, Num: f.Num})
 		}
 	})
 	if len(edit.Deleted) == 0 {

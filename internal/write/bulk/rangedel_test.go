@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -232,8 +232,8 @@ func TestAFailedDeletionDeletesNothing(t *testing.T) {
 
 func spanKey(n int) []byte { return fmt.Appendf(nil, "%03d", n) }
 
-func tableOf(smallest, largest int) *manifest.FileMeta {
-	return &manifest.FileMeta{
+func tableOf(smallest, largest int) *version.FileMeta {
+	return &version.FileMeta{
 		Smallest: base.AppendInternalKey(nil, spanKey(smallest), 9, base.KindSet),
 		Largest:  base.AppendInternalKey(nil, spanKey(largest), 3, base.KindSet),
 	}
@@ -401,7 +401,7 @@ type pointStore struct {
 	applied   []string
 }
 
-func newPointStore(v *manifest.Version, keys ...string) *pointStore {
+func newPointStore(v *version.Version, keys ...string) *pointStore {
 	s := &pointStore{keys: keys}
 	s.current.State.Store(&lookup.State{Version: v})
 	s.current.VisibleSeq.Store(10)
@@ -491,7 +491,7 @@ func TestKeysAreDeletedOneByOne(t *testing.T) {
 		}, true, []string{"2 k9", "1 own"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newPointStore(&manifest.Version{Cmp: base.Bytewise}, "j", "k1", "k2", "l")
+			s := newPointStore(&version.Version{Cmp: base.Bytewise}, "j", "k1", "k2", "l")
 			s.recent.Begin()
 			defer s.recent.End()
 			s.commit("before")
@@ -520,7 +520,7 @@ func batchOf(keys ...string) *batch.Batch {
 
 // A context that has ended, and a table within the range, end the deletion before it applies a batch.
 func TestPointsAreNotDeleted(t *testing.T) {
-	s := newPointStore(&manifest.Version{Cmp: base.Bytewise}, "k1")
+	s := newPointStore(&version.Version{Cmp: base.Bytewise}, "k1")
 	spans := NewSpans(base.Bytewise, []Span{{Start: []byte("k"), Limit: []byte("l")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -4,8 +4,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -83,7 +83,7 @@ func (r *run) finish() error {
 }
 
 // take returns the finished tables, which do not belong to the run any more.
-func (r *run) take() (files []*manifest.FileMeta) {
+func (r *run) take() (files []*version.FileMeta) {
 	files, r.out.Files = r.out.Files, nil
 	return files
 }
@@ -104,7 +104,7 @@ func (rs *runs) add(r *run) *run {
 }
 
 // take returns the finished tables in the order of the runs, which do not have them any more.
-func (rs runs) take() (files []*manifest.FileMeta) {
+func (rs runs) take() (files []*version.FileMeta) {
 	for _, r := range rs {
 		files = append(files, r.take()...)
 	}
@@ -122,7 +122,7 @@ func (rs *runs) discard() {
 // rename gives tables with temporary names others, of a kind, durably. The numbers are taken now because in level 0
 // they say which table is newer. If the old names are kept, the others are links, or copies if there are no links.
 // After an error no file has a new name, nor one that was not to be kept.
-func (c *Coordinator) rename(files []*manifest.FileMeta, kind base.FileKind, keep bool) (named []*manifest.FileMeta, err error) {
+func (c *Coordinator) rename(files []*version.FileMeta, kind base.FileKind, keep bool) (named []*version.FileMeta, err error) {
 	put := c.Dir.FS.Rename
 	if keep {
 		put = func(from, to string) error { return linkOrCopy(c.Dir.FS, from, to) }

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/result"
@@ -71,7 +72,7 @@ func newStore(t *testing.T) *store {
 	dir := tables.Directory{FS: faulty(&s.fault), Path: "dir", Logger: slog.New(slog.DiscardHandler)}
 	set := manifest.New(manifest.SetOptions{
 		FS: faulty(&s.lost), Dir: "dir", Cmp: base.Bytewise, NewHandle: tables.NewHandle, MaxManifestSize: 1 << 20,
-		Obsolete: func(files []manifest.LevelFile) {
+		Obsolete: func(files []version.LevelFile) {
 			for _, f := range files {
 				dir.Remove(dir.File(base.FileTable, f.File.Num))
 			}
@@ -106,7 +107,7 @@ func newStore(t *testing.T) *store {
 		IgnoreLevel0: func() func() { _ = s.call("ignore level 0"); return func() { _ = s.call("respect level 0") } },
 		Apply:        s.apply,
 		Changes:      func() *changes.Archive { return nil },
-		WrittenSince: func(f *manifest.FileMeta, seq uint64) bool { return f.Seqs.Load().Largest > seq },
+		WrittenSince: func(f *version.FileMeta, seq uint64) bool { return f.Seqs.Load().Largest > seq },
 		InListener:   func() bool { return false },
 		Background:   s.background.Go,
 	})
@@ -141,7 +142,7 @@ func (s *store) lead(ctx context.Context, f func(Leader) error) error {
 	return f(leader{s})
 }
 
-func (s *store) apply(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
+func (s *store) apply(edit *manifest.Edit, written []*version.FileMeta, also func(*lookup.State)) error {
 	err := s.call("apply")
 	if err == nil {
 		err = s.set(edit, also)
@@ -153,7 +154,7 @@ func (s *store) apply(edit *manifest.Edit, written []*manifest.FileMeta, also fu
 }
 
 func (s *store) set(edit *manifest.Edit, also func(*lookup.State)) error {
-	return s.Set.Apply(edit, func(v *manifest.Version) {
+	return s.Set.Apply(edit, func(v *version.Version) {
 		next := *s.finder.State.Load()
 		next.Version = v
 		if also != nil {
@@ -186,7 +187,7 @@ func (l leader) Advance(seq uint64, certain bool) {
 // compactor is a Compactor that compacts nothing.
 type compactor struct{ s *store }
 
-func (c compactor) ClearLevel0(context.Context, []*manifest.FileMeta) error {
+func (c compactor) ClearLevel0(context.Context, []*version.FileMeta) error {
 	c.s.cleared++
 	return c.s.call("clear level 0")
 }
@@ -196,14 +197,14 @@ func (c compactor) Hold() func() {
 	return func() { _ = c.s.call("release") }
 }
 
-func (c compactor) Place(files []*manifest.FileMeta) []manifest.LevelFile {
+func (c compactor) Place(files []*version.FileMeta) []version.LevelFile {
 	_ = c.s.call("place")
 	return pick.From(c.s.Set.Current()).Place(files, pick.Options{L0Trigger: 4, MaxLevelBase: 1 << 20, TableSize: 1 << 20})
 }
 
 func (c compactor) Reserve(
-	pick func(*manifest.Version) []*manifest.FileMeta,
-) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
+	pick func(*version.Version) []*version.FileMeta,
+) (v *version.Version, files []*version.FileMeta, release func(), err error) {
 	v = c.s.Set.RefCurrent()
 	files = pick(v)
 	for _, f := range files {
@@ -249,7 +250,7 @@ func (s *store) flush() error {
 	if err != nil {
 		return err
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(s.lastSeq), Added: []manifest.LevelFile{{Level: 0, File: files[0]}}}
+	edit := &manifest.Edit{LastSeq: manifest.Num(s.lastSeq), Added: []version.LevelFile{{Level: 0, File: files[0]}}}
 	return s.set(edit, func(state *lookup.State) { state.Mem = emptyMemtable() })
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
@@ -46,14 +47,14 @@ type Compactions struct {
 	// Paused reports whether compactions are paused. Stuck returns the error that prevents them from making room in
 	// level 0 of v, nil if they will make some. Both are called with the Committer's lock held.
 	Paused func() bool
-	Stuck  func(v *manifest.Version) error
+	Stuck  func(v *version.Version) error
 	// GarbageLoad says how far collections of values have fallen behind, from 0 to 1.
-	GarbageLoad func(v *manifest.Version) float64
+	GarbageLoad func(v *version.Version) float64
 	// SetQuiet says whether nothing was written for a while. WouldFree returns what a flush of mem frees, nil if that
 	// is not worth it; if not quiet, because of its tombstones. known is false while no compaction may begin. The
 	// Committer's lock is not held.
 	SetQuiet  func(quiet bool)
-	WouldFree func(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool)
+	WouldFree func(mem *memtable.Memtable, quiet bool) (gain *version.Gain, known bool)
 }
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.
@@ -177,7 +178,7 @@ func (c *Committer) Begin(s Start) {
 }
 
 // Open makes v and an empty memtable current. Then writes may begin.
-func (c *Committer) Open(v *manifest.Version) {
+func (c *Committer) Open(v *version.Version) {
 	s := &lookup.State{Mem: c.newMemtable(c.log.num, 0), Version: v}
 	c.o.Current.State.Store(s)
 	c.updateThrottle(s)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
@@ -11,7 +12,7 @@ import (
 // state at that moment, as the function of Install. A MANIFEST that cannot be written ends the writes, unless the disk
 // is full: then the next edit begins a new one. written are the tables that were written for this edit; after an error
 // they are removed as soon as it is certain that the edit is not in force.
-func (c *Committer) ApplyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
+func (c *Committer) ApplyEdit(edit *manifest.Edit, written []*version.FileMeta, also func(*lookup.State)) error {
 	s, dir := &c.store, &c.o.Dir
 	if err := s.Tables.CountRefs(s.Set.Current(), edit, dir.Logger); err != nil {
 		dir.RemoveTables(written)
@@ -19,7 +20,7 @@ func (c *Committer) ApplyEdit(edit *manifest.Edit, written []*manifest.FileMeta,
 	}
 	// Before Apply: nothing is certain yet about an edit that fails after this one.
 	settled := s.Obsolete.TakeUncertain()
-	err := s.Set.Apply(edit, func(v *manifest.Version) {
+	err := s.Set.Apply(edit, func(v *version.Version) {
 		c.Install(func(s *lookup.State) {
 			s.Version = v
 			if also != nil {
@@ -46,10 +47,10 @@ func (c *Committer) ApplyEdit(edit *manifest.Edit, written []*manifest.FileMeta,
 
 // notAdded returns those of the value tables written for an edit that the set took out of it, because nothing refers to
 // them.
-func notAdded(edit *manifest.Edit, written []*manifest.FileMeta) []*manifest.FileMeta {
-	var out []*manifest.FileMeta
+func notAdded(edit *manifest.Edit, written []*version.FileMeta) []*version.FileMeta {
+	var out []*version.FileMeta
 	for _, f := range written {
-		if f.Values && !slices.ContainsFunc(edit.Added, func(a manifest.LevelFile) bool { return a.File == f }) {
+		if f.Values && !slices.ContainsFunc(edit.Added, func(a version.LevelFile) bool { return a.File == f }) {
 			out = append(out, f)
 		}
 	}

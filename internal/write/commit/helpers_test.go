@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/share"
@@ -111,9 +112,9 @@ func (s *store) compactions() Compactions {
 		Full:        func() { s.locked(func() { s.full++ }) },
 		Paused:      s.paused.Load,
 		SetQuiet:    func(bool) {},
-		WouldFree:   func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return nil, true },
-		GarbageLoad: func(*manifest.Version) float64 { return 0 },
-		Stuck: func(*manifest.Version) (err error) {
+		WouldFree:   func(*memtable.Memtable, bool) (*version.Gain, bool) { return nil, true },
+		GarbageLoad: func(*version.Version) float64 { return 0 },
+		Stuck: func(*version.Version) (err error) {
 			s.locked(func() { err = s.stuck })
 			return err
 		},
@@ -181,13 +182,13 @@ func (s *store) flushAlways() {
 }
 
 // versionOf returns a version with n tables in level 0.
-func versionOf(t testing.TB, n int) *manifest.Version {
-	var edit manifest.Change
+func versionOf(t testing.TB, n int) *version.Version {
+	var edit version.Change
 	for i := range uint64(n) {
 		k := base.AppendInternalKey(nil, key(int(i)), 1, base.KindSet)
-		edit.Added = append(edit.Added, manifest.LevelFile{File: manifest.NewFileMeta(1_000+i, 1, k, k)})
+		edit.Added = append(edit.Added, version.LevelFile{File: version.NewFileMeta(1_000+i, 1, k, k)})
 	}
-	v, err := manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle}).Current().Apply(edit)
+	v, err := version.New(base.Bytewise, &version.Owner{NewHandle: tables.NewHandle}).Apply(edit)
 	require.NoError(t, err)
 	return v
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // Hindered says that an iterator has stepped over so many hidden entries, the last of which is in a memtable or in
 // level 0 of v. It may be called from any goroutine. What iterators of earlier versions step over may be gone.
-func (c *Committer) Hindered(v *manifest.Version, entries int) {
+func (c *Committer) Hindered(v *version.Version, entries int) {
 	if c.state().Version == v {
 		c.hidden.Add(int64(entries))
 	}
@@ -125,7 +125,7 @@ func (c *Committer) settled(mem *lookup.Memtable, quiet bool) bool {
 }
 
 // flushQuietly reports whether a flush of mem has begun, which frees gain. It does not wait for one in progress.
-func (c *Committer) flushQuietly(mem *lookup.Memtable, gain *manifest.Gain) (begun bool) {
+func (c *Committer) flushQuietly(mem *lookup.Memtable, gain *version.Gain) (begun bool) {
 	err := c.run(&request{alone: func() error {
 		err := c.ready()
 		if err == nil && c.state().Mem == mem && !c.stalled() {

@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/internal/read/lookup"
@@ -296,7 +296,7 @@ func TestQuietComesAfterAMemtableThatBecameFullDuringALook(t *testing.T) {
 		s = open(t, config{change: func(o *Start) {
 			o.SetQuiet = quiet.Store
 			o.Full = func() { quiet.Store(false) }
-			o.WouldFree = func(mem *memtable.Memtable, _ bool) (*manifest.Gain, bool) {
+			o.WouldFree = func(mem *memtable.Memtable, _ bool) (*version.Gain, bool) {
 				for i := 0; !filled.Load() && s.state().Mem.Memtable == mem && i < 1000; i++ {
 					require.NoError(t, s.put(i, InBuffer))
 				}
@@ -319,7 +319,7 @@ func TestLooksAtTheMemtableTakeLittleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took time.Duration
 		s := open(t, config{change: func(o *Start) {
-			o.WouldFree = func(*memtable.Memtable, bool) (*manifest.Gain, bool) {
+			o.WouldFree = func(*memtable.Memtable, bool) (*version.Gain, bool) {
 				time.Sleep(time.Second / 2)
 				took += time.Second / 2
 				return nil, true
@@ -528,7 +528,7 @@ func TestShutWaitsForThoseThatQueueAndRefusesOthers(t *testing.T) {
 func TestALookThatFindsNoRoomForAMemtableMakesNoWriterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, config{change: func(o *Start) {
-			o.WouldFree = func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return &manifest.Gain{}, true }
+			o.WouldFree = func(*memtable.Memtable, bool) (*version.Gain, bool) { return &version.Gain{}, true }
 		}})
 		s.level0(12)
 		require.NoError(t, s.put(0, InBuffer))
@@ -548,7 +548,7 @@ func TestALookCountsAllThatIsHiddenOnceNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks []bool
 		s := open(t, config{change: func(o *Start) {
-			o.WouldFree = func(_ *memtable.Memtable, quiet bool) (*manifest.Gain, bool) {
+			o.WouldFree = func(_ *memtable.Memtable, quiet bool) (*version.Gain, bool) {
 				looks = append(looks, quiet)
 				return nil, true
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/memtable"
@@ -41,7 +42,7 @@ func (f *Flusher) WriteCloseMark(end commit.LogEnd) error {
 // called when nothing else writes. If it fails, the error says what may be lost.
 func (f *Flusher) SaveMemtables(end *commit.LogEnd, cause error) error {
 	edit := &manifest.Edit{LastSeq: manifest.Num(end.Used)}
-	var written []*manifest.FileMeta
+	var written []*version.FileMeta
 	err := f.Set.Verify()
 	if err == nil {
 		err = f.Commit.KeepFailed()
@@ -50,7 +51,7 @@ func (f *Flusher) SaveMemtables(end *commit.LogEnd, cause error) error {
 	for _, m := range slices.Backward(f.Current.State.Load().Memtables()) {
 		unsaved += m.Len()
 		if err == nil {
-			var files []*manifest.FileMeta
+			var files []*version.FileMeta
 			files, err = f.Write(m.Memtable, edit)
 			written = append(written, files...)
 		}

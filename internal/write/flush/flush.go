@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/internal/write/commit"
@@ -27,7 +28,7 @@ type Options struct {
 	Compactor *compact.Scheduler
 
 	// Write writes the entries of a memtable as tables and adds these to edit. After an error no file is left.
-	Write func(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error)
+	Write func(mem *memtable.Memtable, edit *manifest.Edit) ([]*version.FileMeta, error)
 	// RetireLog is called with the number of a log that is not needed any more.
 	RetireLog func(num uint64)
 	// Ended gets the result of each attempt to flush a memtable, and Failed an error that no call returns.

@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/memtable"
@@ -146,20 +146,20 @@ func TestChangesInTablesAreFound(t *testing.T) {
 	for _, test := range []struct {
 		key   int
 		start uint64
-		read  func(f *manifest.FileMeta, start uint64) bool
+		read  func(f *version.FileMeta, start uint64) bool
 		found bool
 		fails bool
 	}{
-		{1, 4, func(f *manifest.FileMeta, _ uint64) bool { return f.Num == old.Num }, true, false},
-		{1, 5, func(f *manifest.FileMeta, _ uint64) bool { return f.Num == old.Num }, false, false},
-		{2, 5, func(f *manifest.FileMeta, start uint64) bool { return f.Num != damaged.Num && start == 5 }, true, false},
-		{2, 5, func(*manifest.FileMeta, uint64) bool { return false }, false, false},
-		{3, 5, func(f *manifest.FileMeta, _ uint64) bool { return f.Num == damaged.Num }, false, true},
+		{1, 4, func(f *version.FileMeta, _ uint64) bool { return f.Num == old.Num }, true, false},
+		{1, 5, func(f *version.FileMeta, _ uint64) bool { return f.Num == old.Num }, false, false},
+		{2, 5, func(f *version.FileMeta, start uint64) bool { return f.Num != damaged.Num && start == 5 }, true, false},
+		{2, 5, func(*version.FileMeta, uint64) bool { return false }, false, false},
+		{3, 5, func(f *version.FileMeta, _ uint64) bool { return f.Num == damaged.Num }, false, true},
 	} {
 		reads := Reads{Comparer: base.Bytewise}
 		reads.AddKey(tabletest.Key(test.key))
 		reads.Prepare()
-		found, err := reads.ConflictInTables(s.Cache, v, Numbers{test.start + 1, base.MaxSeq}, func(f *manifest.FileMeta) bool { return test.read(f, test.start) })
+		found, err := reads.ConflictInTables(s.Cache, v, Numbers{test.start + 1, base.MaxSeq}, func(f *version.FileMeta) bool { return test.read(f, test.start) })
 		require.Equal(t, test.found, found)
 		if test.fails {
 			require.ErrorIs(t, err, base.ErrCorruption)

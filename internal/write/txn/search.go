@@ -5,20 +5,20 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // ConflictInTables is Conflict for the tables of v that mayHave admits; the others are not read.
-func (r *Reads) ConflictInTables(cache *tables.Cache, v *manifest.Version, n Numbers, mayHave func(f *manifest.FileMeta) bool) (found bool, err error) {
+func (r *Reads) ConflictInTables(cache *tables.Cache, v *version.Version, n Numbers, mayHave func(f *version.FileMeta) bool) (found bool, err error) {
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Files {
 			if !mayHave(f) {
 				continue
 			}
-			run := tables.NewLevelIter(cache, r.Comparer, []*manifest.FileMeta{f}, sstable.IterOptions{})
+			run := tables.NewLevelIter(cache, r.Comparer, []*version.FileMeta{f}, sstable.IterOptions{})
 			found, err := r.Conflict(run, n)
 			err = errors.CombineErrors(err, run.Close())
 			if err != nil {
@@ -35,7 +35,7 @@ func (r *Reads) ConflictInTables(cache *tables.Cache, v *manifest.Version, n Num
 // View is a state that a transaction's commit searches.
 type View struct {
 	Memtables []*memtable.Memtable
-	Version   *manifest.Version // referenced by the caller
+	Version   *version.Version // referenced by the caller
 }
 
 // AnyEntry reports whether the view has an entry at all for something that was read.
@@ -52,7 +52,7 @@ func (r *Reads) AnyEntry(cache *tables.Cache, in View) (bool, error) {
 }
 
 // touchesTable reports whether something was read in the range of a table.
-func (r *Reads) touchesTable(f *manifest.FileMeta) bool {
+func (r *Reads) touchesTable(f *version.FileMeta) bool {
 	a := RangeOf(f)
 	i, _ := slices.BinarySearchFunc(r.keys, a.Lower, r.Comparer.Compare)
 	if i < len(r.keys) && r.reaches(&a, r.keys[i]) {

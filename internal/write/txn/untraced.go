@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 )
 
 // Change is what one edit changed without leaving a new sequence number: the ranges of tables that it
@@ -78,6 +78,6 @@ func (u *Untraced) Between(start, horizon uint64) (c Change, known bool) {
 }
 
 // RangeOf returns the range of a table's keys.
-func RangeOf(f *manifest.FileMeta) Range {
+func RangeOf(f *version.FileMeta) Range {
 	return Range{Lower: base.UserKey(f.Smallest), Upper: base.UserKey(f.Largest), Closed: true}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/vfstest"
@@ -65,9 +66,9 @@ func (s *store) table(num uint64, sync bool) {
 
 func (s *store) syncDir() { require.NoError(s, s.SyncDir("db")) }
 
-func addTable(num uint64) manifest.LevelFile {
+func addTable(num uint64) version.LevelFile {
 	key := base.AppendInternalKey(nil, []byte("k"), 1, base.KindSet)
-	return manifest.LevelFile{Level: 1, File: manifest.NewFileMeta(num, 100, key, key)}
+	return version.LevelFile{Level: 1, File: version.NewFileMeta(num, 100, key, key)}
 }
 
 func (s *store) edit(sync bool, e *manifest.Edit) {
@@ -128,7 +129,7 @@ func open(t *testing.T, fsys vfs.FS) *store {
 	t.Cleanup(func() { _ = lock.Close() })
 	s.table(1, true)
 	s.syncDir()
-	s.newManifest(3, true, true, &manifest.Edit{LogNum: manifest.Num(2), Added: []manifest.LevelFile{addTable(1)}})
+	s.newManifest(3, true, true, &manifest.Edit{LogNum: manifest.Num(2), Added: []version.LevelFile{addTable(1)}})
 	s.current(3, true, true)
 	require.Empty(t, s.Violations())
 	return s
@@ -143,16 +144,16 @@ var brokenRules = []struct {
 	{"a table is synced, then named", 0, func(s *store) {
 		s.table(5, true)
 		s.syncDir()
-		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		s.edit(true, &manifest.Edit{Added: []version.LevelFile{addTable(5)}})
 	}},
 	{"a table's bytes are not synced", 1, func(s *store) {
 		s.table(5, false)
 		s.syncDir()
-		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		s.edit(true, &manifest.Edit{Added: []version.LevelFile{addTable(5)}})
 	}},
 	{"a table's name is not durable", 1, func(s *store) {
 		s.table(5, true)
-		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		s.edit(true, &manifest.Edit{Added: []version.LevelFile{addTable(5)}})
 	}},
 	{"a table's name is not durable and the edit is in the second block of the MANIFEST", 1, func(s *store) {
 		for i := range 1000 {
@@ -160,12 +161,12 @@ var brokenRules = []struct {
 		}
 		require.Empty(s, s.Violations())
 		s.table(5, true)
-		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		s.edit(true, &manifest.Edit{Added: []version.LevelFile{addTable(5)}})
 	}},
 	{"a table of a new MANIFEST was removed", 1, func(s *store) {
-		s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		s.edit(true, &manifest.Edit{Deleted: []version.DeletedFile{{Level: 1, Num: 1}}})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
-		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		s.newManifest(9, true, true, &manifest.Edit{Added: []version.LevelFile{addTable(1)}})
 	}},
 	{"a log's name is made durable, then the log is synced", 0, func(s *store) {
 		f := s.file(s.path(base.FileLog, 4), "x", false)
@@ -213,7 +214,7 @@ var brokenRules = []struct {
 		require.NoError(s, f.Sync())
 	}},
 	{"a new MANIFEST is put in force", 0, func(s *store) {
-		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		s.newManifest(9, true, true, &manifest.Edit{Added: []version.LevelFile{addTable(1)}})
 		s.current(9, true, true)
 		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
 	}},
@@ -238,16 +239,16 @@ var brokenRules = []struct {
 	}},
 	{"a live table is removed", 4, func(s *store) { require.NoError(s, s.Remove(s.path(base.FileTable, 1))) }},
 	{"a table is removed before the edit is synced", 4, func(s *store) {
-		s.edit(false, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		s.edit(false, &manifest.Edit{Deleted: []version.DeletedFile{{Level: 1, Num: 1}}})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 	}},
 	{"a table is removed after its edit", 0, func(s *store) {
-		s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		s.edit(true, &manifest.Edit{Deleted: []version.DeletedFile{{Level: 1, Num: 1}}})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 	}},
 	{"a table is removed after an edit of several Writes", 0, func(s *store) {
 		s.edit(true, &manifest.Edit{
-			Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}},
+			Deleted: []version.DeletedFile{{Level: 1, Num: 1}},
 			CompactPointers: []manifest.CompactPointer{{
 				Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet),
 			}},
@@ -259,7 +260,7 @@ var brokenRules = []struct {
 		require.NoError(s, s.Remove(s.path(base.FileLog, 4)))
 	}},
 	{"the previous MANIFEST is removed before the renaming of CURRENT is durable", 4, func(s *store) {
-		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		s.newManifest(9, true, true, &manifest.Edit{Added: []version.LevelFile{addTable(1)}})
 		s.current(9, true, false)
 		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
 	}},

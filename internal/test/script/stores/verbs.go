@@ -23,6 +23,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/version"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/script"
 	"github.com/sievedb/sievedb/report"
@@ -676,8 +677,8 @@ func setEarlierRecord(t testing.TB, fsys vfs.FS, recorded bool) {
 		Comparer: db.BytewiseComparer.Name, LogNum: manifest.Num(st.LogNum), PrevLogNum: manifest.Num(0),
 		NextFileNum: manifest.Num(set.NextFileNum() + 1), LastSeq: manifest.Num(st.LastSeq),
 	}
-	set.Current().Files(func(level int, f *manifest.FileMeta) {
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: f})
+	set.Current().Files(func(level int, f *version.FileMeta) {
+		edit.Added = append(edit.Added, version.LevelFile{Level: level, File: f})
 	})
 	if recorded {
 		user := binary.LittleEndian.AppendUint64([]byte("sievedb.time\x00"), st.Recorded.Time)

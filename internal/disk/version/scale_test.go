@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func (s *scaleStore) table(level, i int) *FileMeta {
 
 func newScaleStore(t testing.TB, tables int) *scaleStore {
 	s := new(scaleStore)
-	v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(s.scaleEdit(tables)))(t)
+	v := result.Of(New(base.Bytewise, new(Owner)).Apply(s.scaleEdit(tables)))(t)
 	s.v = v
 	return s
 }

@@ -1,4 +1,4 @@
-package manifest
+package version
 
 // The sizes of tables that grow with the database, in bytes.
 const (

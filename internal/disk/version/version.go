@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"cmp"
@@ -48,8 +48,8 @@ type Owner struct {
 	noted noted // has its own lock
 }
 
-// newVersion returns a version without tables, with one reference.
-func newVersion(cmp *base.Comparer, owner *Owner) *Version {
+// New returns a version without tables, with one reference.
+func New(cmp *base.Comparer, owner *Owner) *Version {
 	v := &Version{Cmp: cmp, owner: owner}
 	v.refs.Store(1)
 	return v
@@ -208,7 +208,7 @@ func (v *Version) TryRef() bool {
 func (v *Version) Unref() {
 	n := v.refs.Add(-1)
 	if n < 0 {
-		panic(fmt.Sprintf("manifest: version reference count fell to %d", n))
+		panic(fmt.Sprintf("version: reference count fell to %d", n))
 	}
 	if n > 0 {
 		return

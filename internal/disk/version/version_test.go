@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"fmt"
@@ -11,6 +11,10 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/result"
 )
+
+func ikey(user string, seq uint64) []byte {
+	return base.AppendInternalKey(nil, []byte(user), seq, base.KindSet)
+}
 
 // file describes a table of the given user keys, with sequence number 1 unless a test sets others.
 func file(num uint64, smallest, largest string, size uint64) *FileMeta {
@@ -32,7 +36,7 @@ func versionOf(t *testing.T, levels map[int][]*FileMeta) *Version {
 			e.Added = append(e.Added, LevelFile{level, f})
 		}
 	}
-	v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(e))(t)
+	v := result.Of(New(base.Bytewise, new(Owner)).Apply(e))(t)
 	return v
 }
 
@@ -178,7 +182,7 @@ func TestInvalidVersionsAreRefused(t *testing.T) {
 	}
 	for name, added := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := newVersion(base.Bytewise, new(Owner)).Apply(Change{Added: added})
+			_, err := New(base.Bytewise, new(Owner)).Apply(Change{Added: added})
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
 	}
@@ -188,7 +192,7 @@ func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 	var obsolete []LevelFile
 	owner := &Owner{Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }}
 	f1, f2 := file(1, "a", "b", 1), file(2, "c", "d", 1)
-	v1 := result.Of(newVersion(base.Bytewise, owner).Apply(Change{Added: []LevelFile{{1, f1}, {1, f2}}}))(t)
+	v1 := result.Of(New(base.Bytewise, owner).Apply(Change{Added: []LevelFile{{1, f1}, {1, f2}}}))(t)
 	v2 := result.Of(v1.Apply(Change{Deleted: []DeletedFile{{1, 1}}}))(t)
 	require.True(t, v1.TryRef(), "a reader has a reference to v1")
 	v1.Unref()

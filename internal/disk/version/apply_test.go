@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func newAppliedStore(t *testing.T, rnd *rand.Rand, cmp *base.Comparer) *appliedS
 			}
 		}
 	}
-	s.current = newVersion(cmp, &s.owner)
+	s.current = New(cmp, &s.owner)
 	return s
 }
 
@@ -326,7 +326,7 @@ func TestAContradictoryOrderRemovesTheTableThatIsNamed(t *testing.T) {
 	for i := range uint64(5) {
 		added = append(added, LevelFile{2, file(i+1, fmt.Sprintf("%d0", i), fmt.Sprintf("%d9", i), 10)})
 	}
-	v := result.Of(newVersion(custom, new(Owner)).Apply(Change{Added: added}))(t)
+	v := result.Of(New(custom, new(Owner)).Apply(Change{Added: added}))(t)
 	for _, num := range []uint64{1, 5} {
 		reverse = true
 		next, err := v.Apply(Change{Deleted: []DeletedFile{{2, num}}})

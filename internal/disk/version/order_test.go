@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"testing"
@@ -38,7 +38,7 @@ func TestLevel0OrderFollowsSequenceNumbers(t *testing.T) {
 			files[1].Seqs.Store(c.older)
 			require.Equal(t, c.want, orderOf(base.Bytewise, files))
 
-			v, err := newVersion(base.Bytewise, new(Owner)).Apply(Change{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
+			v, err := New(base.Bytewise, new(Owner)).Apply(Change{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
 			require.NoError(t, err)
 			require.Equal(t, c.want == inOrder, v.Level0InOrder())
 			if c.want == orderUnknown {
@@ -65,7 +65,7 @@ func TestOrderOfManyTablesIsLearned(t *testing.T) {
 		v.LearnOrder()
 	}
 	version := func() *Version {
-		v := result.Of(newVersion(base.Bytewise, new(Owner)).Apply(edit))(t)
+		v := result.Of(New(base.Bytewise, new(Owner)).Apply(edit))(t)
 		return v
 	}
 	v := version()

@@ -1,4 +1,4 @@
-package manifest
+package version
 
 // TableCounts has the number of a table's entries, the numbers of tombstones among them and of entries that have a
 // newer one of the same key in the table, and the largest sequence number of all. Expiry is when the last value of the

@@ -1,4 +1,4 @@
-package manifest
+package version
 
 import (
 	"bytes"
@@ -75,7 +75,7 @@ func (v *Version) Apply(edits ...Change) (*Version, error) {
 	if len(v.roster.buckets) == 0 {
 		return v.fresh(added, deltas)
 	}
-	next := newVersion(v.Cmp, v.owner)
+	next := New(v.Cmp, v.owner)
 	next.Levels = v.Levels
 	var unique bool
 	if next.roster, unique = v.roster.with(removed, added); !unique {
@@ -187,7 +187,7 @@ func (v *Version) Fresh(tables []LevelFile, values []ValueDelta) (*Version, erro
 
 // fresh is Fresh for tables that have handles.
 func (v *Version) fresh(added []rosterEntry, deltas []ValueDelta) (*Version, error) {
-	next := newVersion(v.Cmp, v.owner)
+	next := New(v.Cmp, v.owner)
 	var files [NumLevels + 1][]*FileMeta // with ValuesLevel
 	for _, e := range added {
 		files[e.level] = append(files[e.level], e.file)
