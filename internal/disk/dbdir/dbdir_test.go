@@ -1,7 +1,9 @@
 package dbdir
 
 import (
+	"bytes"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -311,6 +313,52 @@ func TestAReserveIsMadeFreedAndMadeAgain(t *testing.T) {
 	require.NoError(t, none.Keep(1<<40, running))
 	require.False(t, none.Free())
 	require.Zero(t, none.Size())
+}
+
+// Open leaves the reserve as it found it until a flush, except for one whose size was asked for.
+func TestAStoreBeginsWithTheReserveThatItsOptionsAskFor(t *testing.T) {
+	const size = 300_000
+	running := func() bool { return false }
+	for name, c := range map[string]struct {
+		wanted      int64
+		freed, full bool
+		there, used bool // afterwards
+		logs        string
+	}{
+		"none any more":           {wanted: -1},
+		"none, and one stays":     {wanted: -1, full: true, there: true, logs: "cannot be removed"},
+		"that of another size":    {wanted: size / 2, there: true},
+		"one that Open has freed": {wanted: size, freed: true, there: true, used: true},
+		"one that follows tables": {there: true},
+		"one that cannot be made": {wanted: 2 * size, full: true, logs: "a later flush tries again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			require.NoError(t, mem.MkdirAll("db"))
+			require.NoError(t, ReserveFor(mem, "db", size, 0).Keep(0, running))
+			var logged bytes.Buffer
+			fsys := wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, func(op wrap.Op) bool {
+				return c.full && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpRemove && c.wanted < 0)
+			}))
+			d := &Dir{FS: fsys, Path: "db", Reserve: ReserveFor(fsys, "db", c.wanted, size)}
+			d.BeginReserve(c.freed, running, slog.New(slog.NewTextHandler(&logged, nil)))
+			require.Equal(t, c.there, result.Err(mem.Stat("db/RESERVE")) == nil)
+			require.Equal(t, c.used, d.Reserve.Used())
+			if c.logs == "" {
+				require.Empty(t, logged.String())
+			}
+			require.Contains(t, logged.String(), c.logs)
+		})
+	}
+}
+
+func TestErrorsAboutLinksSayWhatToDo(t *testing.T) {
+	require.Equal(t, fs.ErrExist, ExplainLink(fs.ErrExist, true))
+	for readOnly, says := range map[bool]string{true: "must lead to a plain file", false: "open the database with Options.ReadOnly"} {
+		err := ExplainLink(vfs.ErrSymlink, readOnly)
+		require.ErrorIs(t, err, vfs.ErrSymlink)
+		require.ErrorContains(t, err, says)
+	}
 }
 
 // By default there is a reserve while the tables are large against it.

@@ -44,3 +44,24 @@ func TestOneLookupIn128IsASample(t *testing.T) {
 		require.InEpsilon(t, n/SampledOneIn, samples, 0.05, "every %d", step)
 	}
 }
+
+func TestSamplesOfAGroupAreThoseOfItsLookups(t *testing.T) {
+	for before := range uint64(3 * SampledOneIn) {
+		bits := SamplesAmong(before, 32)
+		for i := range uint64(32) {
+			require.Equal(t, IsSample(before+i+1), bits>>i&1 == 1)
+		}
+		require.Equal(t, bits&0x1f, SamplesAmong(before, 5))
+	}
+}
+
+func TestOneLookupIsMeasuredOrRecorded(t *testing.T) {
+	var s Stripe
+	require.Zero(t, s.TakeDue())
+	s.SetDue()
+	require.EqualValues(t, DueMeasure, s.TakeDue())
+	require.Zero(t, s.TakeDue())
+	s.SetDueRecord()
+	require.EqualValues(t, DueRecord, s.TakeDue())
+	require.Zero(t, s.TakeDue())
+}

@@ -165,3 +165,26 @@ func TestConcurrentLookupsLoseNoCount(t *testing.T) {
 	require.Equal(t, readers*w.FilterFalsePositives, g.FilterFalsePositives)
 	require.Equal(t, readers*w.BlocksFromCache, g.BlocksFromCache)
 }
+
+func TestMetricsSayWhichFiltersTablesHave(t *testing.T) {
+	o := storetest.Options(vfs.NewMem())
+	bloom := filter.NewBloomPolicy(10)
+	storetest.FillUnder(t, o, bloom, 0, 100)
+	storetest.FillUnder(t, o, filter.None, 100, 200)
+	o.Tables.SeparateValues = 1
+	storetest.FillUnder(t, o, fixture.Renamed{As: "test.Mine"}, 200, 300)
+	o.Filters.Policy = bloom
+	d := storetest.Open(t, o)
+	require.Zero(t, d.Metrics().Tables.MemoryNeeded, "nothing is known before a table is open")
+	for i := range 300 {
+		storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
+	}
+	m := d.Metrics().Tables
+	require.Equal(t, 4, m.Open)
+	require.Equal(t, map[string]int{bloom.Name(): 1}, m.FilterPolicies)
+	require.Equal(t, map[string]int{"test.Mine": 1}, m.UnknownFilters)
+	require.Equal(t, []int{1, 1, 0, 0}, []int{m.WithoutFilter, m.WithUnknownFilter, m.WithDamagedFilter, m.WithFallbackFilter})
+	require.Equal(t, 1, m.ValueTables)
+	require.Positive(t, m.ValueBytes)
+	require.Positive(t, m.MemoryNeeded)
+}

@@ -25,6 +25,7 @@ func TestTotalsAreTheSumsOfAllStripes(t *testing.T) {
 	c[4].CountRead(6, &sstable.Result{Filter: sstable.FilterNone})
 	c[4].CountRead(6, &sstable.Result{Filter: sstable.FilterPassed})
 	c[4].CountPlainRead(6)
+	c[4].CountRead(6, &sstable.Result{Filter: sstable.FilterNegative})
 	c[31].CountDenied(6, 5)
 
 	got := c.Total()
@@ -36,11 +37,11 @@ func TestTotalsAreTheSumsOfAllStripes(t *testing.T) {
 		0: {FilterNegatives: 7},
 		1: {FilterTruePositives: 1, IndexReads: 1, BlocksFromDisk: 1, BytesFromDisk: 70},
 		2: {FilterNegatives: 2, FilterTruePositives: 1, BlocksFromCache: 1},
-		6: {FilterNegatives: 5, UnfilteredReads: 1, FilterFalsePositives: 1, FilterTruePositives: 1, BlocksFromCache: 1},
+		6: {FilterNegatives: 6, UnfilteredReads: 1, FilterFalsePositives: 1, FilterTruePositives: 1, BlocksFromCache: 1},
 	}
 	require.Equal(t, want, got.Levels)
-	require.EqualValues(t, 7, got.Levels[6].FilterChecks())
-	require.EqualValues(t, 8, got.Levels[6].Reads())
+	require.EqualValues(t, 8, got.Levels[6].FilterChecks())
+	require.EqualValues(t, 9, got.Levels[6].Reads())
 }
 
 func TestOnlyIteratorsWithBothBoundsQueryRangeFilters(t *testing.T) {
@@ -58,12 +59,15 @@ func TestOnlyIteratorsWithBothBoundsQueryRangeFilters(t *testing.T) {
 func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
 	var l Opened
 	require.Empty(t, l.String())
-	one, other := new(int), new(int)
+	one, other, more := new(int), new(int), new(int)
 	l.Add(one, Iterator, true)
 	l.Add(other, Snapshot, false)
 	require.Regexp(t, `^1 iterator, 1 snapshot open: iterator opened at .*:\d+$`, l.String())
 	iterators, snapshots, _ := l.Counts()
 	require.Equal(t, []int{1, 1}, []int{iterators, snapshots})
+	l.Add(more, Snapshot, false)
+	require.Regexp(t, `^1 iterator, 2 snapshots open: `, l.String())
+	l.Remove(more, Snapshot)
 	l.Remove(one, Iterator)
 	require.Equal(t, "1 snapshot open: Options.TrackOpen records where each was opened", l.String())
 	l.Remove(other, Snapshot)

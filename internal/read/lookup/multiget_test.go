@@ -6,9 +6,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -304,4 +306,48 @@ func TestMultiGetSeesOneMoment(t *testing.T) {
 	}
 	done.Store(true)
 	readers.Wait()
+}
+
+// All kinds of lookups follow references to value tables, and open the envelopes of values that may expire.
+func TestAllLookupsFindValuesThatAreApartAndThatExpire(t *testing.T) {
+	for _, apart := range []int{0, 1} {
+		t.Run(fmt.Sprintf("values apart from %d bytes on", apart), func(t *testing.T) {
+			now := time.Now()
+			o := storetest.Options(vfs.NewMem())
+			o.Tables.SeparateValues, o.Compaction.L0Trigger = apart, 100
+			o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{[]byte("t/")}, Clock: func() time.Time { return now }}
+			d := storetest.Open(t, o)
+			want := fixture.Contents{}
+			for run := range 3 { // two tables and the memtable
+				for i := range 20 {
+					key := fmt.Sprintf("k%d/%d", run, i)
+					want[key] = strings.Repeat(key, 10)
+					require.NoError(t, d.Put([]byte(key), []byte(want[key]), db.NoSync))
+					key = fmt.Sprintf("t/%d/%d", run, i)
+					value := strings.Repeat(key, 10)
+					if want[key] = value; i%2 == 0 {
+						delete(want, key)
+						require.NoError(t, d.PutTTL([]byte(key), []byte(value), time.Minute, db.NoSync))
+					} else {
+						require.NoError(t, d.Put([]byte(key), []byte(value), db.NoSync))
+					}
+				}
+				if run < 2 {
+					require.NoError(t, d.Flush())
+				}
+			}
+			alive := maps.Clone(want)
+			for run := range 3 {
+				for i := 0; i < 20; i += 2 {
+					key := fmt.Sprintf("t/%d/%d", run, i)
+					alive[key] = strings.Repeat(key, 10)
+				}
+			}
+			storetest.RequireAllAgree(t, d, alive, "k0", "t/", "t/9/9")
+			now = now.Add(2 * time.Minute)
+			storetest.RequireAllAgree(t, d, want, "k0", "t/", "t/0/0", "t/1/2", "t/2/4")
+			x := storetest.Explain(t, d, []byte("t/0/0"))
+			require.True(t, x.Expired)
+		})
+	}
 }

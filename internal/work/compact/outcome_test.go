@@ -409,6 +409,38 @@ func TestLoadsMakeRoomInLevel0(t *testing.T) {
 	require.NotContains(t, levels(), 0)
 }
 
+// For iterators that step over many tombstones, one compaction of level 0 does not wait for more tables. It may come
+// back in half a second.
+func TestReliefOfLevel0ComesOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		schedule := func() {
+			st.put(0, set("a", ""), set("b", ""))
+			st.Schedule()
+			synctest.Wait()
+		}
+		schedule()
+		require.Len(t, st.files(0), 1, "one table is not too many")
+		require.True(t, st.CanRelieve())
+		st.Relieve()
+		require.False(t, st.CanRelieve(), "it is due")
+		schedule()
+		require.Empty(t, st.files(0))
+		require.False(t, st.CanRelieve(), "so soon")
+		time.Sleep(reliefPause)
+		require.True(t, st.CanRelieve())
+
+		st.Relieve()
+		broken := errors.New("broken")
+		st.fault(broken)
+		schedule()
+		require.ErrorIs(t, st.Status().Err, broken)
+		st.fault(nil)
+		time.Sleep(time.Hour)
+		require.Empty(t, st.files(0), "a failed one is due again")
+	})
+}
+
 // Reserved tables are used by nothing else, and Wait waits for their release.
 func TestReservedTablesAreNotCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
