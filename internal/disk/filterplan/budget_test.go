@@ -159,29 +159,6 @@ func TestFilterBitsAreRightOnAverage(t *testing.T) {
 	}
 }
 
-func TestInvalidBudgetsAreRefused(t *testing.T) {
-	cases := []struct {
-		name string
-		o    db.Options
-		want string
-	}{
-		{"two budgets", db.Options{Filters: db.FilterOptions{Budget: 1, MaxWastedReads: 0.5}}, "exclude"},
-		{"a negative budget", db.Options{Filters: db.FilterOptions{Budget: -1}}, "Filters.Budget is -1"},
-		{"a negative number of reads", db.Options{Filters: db.FilterOptions{MaxWastedReads: -0.1}}, "Filters.MaxWastedReads is -0.1"},
-		{"not a number", db.Options{Filters: db.FilterOptions{MaxWastedReads: math.NaN()}}, "below 1"},
-		{"infinitely many reads", db.Options{Filters: db.FilterOptions{MaxWastedReads: math.Inf(1)}}, "below 1"},
-		{"as many reads as without filters", db.Options{Filters: db.FilterOptions{MaxWastedReads: 1}}, "below 1"},
-		{"a percentage", db.Options{Filters: db.FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2; it must be 0"},
-		{"no filters", db.Options{Filters: db.FilterOptions{Budget: 1, Policy: filter.None}}, "BloomPolicy"},
-		{"filters without bits", db.Options{Filters: db.FilterOptions{MaxWastedReads: 0.5, Policy: filter.LegacyBloom}}, "BloomPolicy"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			require.ErrorContains(t, c.o.Validate(), c.want)
-		})
-	}
-}
-
 // growth has the memory and the wasted reads of a growing store under a budget at one size.
 type growth struct {
 	keys   int
@@ -395,25 +372,6 @@ func TestAPlanWithoutFiltersReadsEveryRun(t *testing.T) {
 	require.InDelta(t, runs, p.At.Solved.Miss, 1e-9)
 	require.Greater(t, p.At.Solved.Hit, runs-1, "nearly all keys are on the last level")
 	require.InDelta(t, 1, p.Curve[20].Solved.Hit, 0.01)
-}
-
-func TestInvalidPlansAreRefused(t *testing.T) {
-	cases := []struct {
-		name        string
-		o           *db.Options
-		keys, entry uint64
-	}{
-		{"no keys", nil, 0, 100},
-		{"more keys than sequence numbers", nil, 1 << 60, 100},
-		{"empty entries", nil, 1000, 0},
-		{"no filters", &db.Options{Filters: db.FilterOptions{Policy: filter.None}}, 1000, 100},
-		{"filters without bits", &db.Options{Filters: db.FilterOptions{Policy: filter.LegacyBloom}}, 1000, 100},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			require.ErrorContains(t, result.Err(c.o.PlanFilters(c.keys, c.entry, 1000)), "plan")
-		})
-	}
 }
 
 func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }

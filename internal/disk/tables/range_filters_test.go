@@ -140,27 +140,6 @@ func TestPrefixBoundsHoldAllKeysWithThePrefix(t *testing.T) {
 	}
 }
 
-func TestInvalidRangeFiltersAreRefused(t *testing.T) {
-	other := *db.BytewiseComparer
-	for _, c := range []struct {
-		claim string
-		o     db.Options
-		want  string
-	}{
-		{"nil", db.Options{Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen, nil}}}, "Options.Filters.RangePolicies[1] is nil"},
-		{"two of one name", db.Options{
-			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}},
-		}, "one name"},
-		{"five policies", db.Options{Filters: db.FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
-		{"an order other than that of bytes", db.Options{
-			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen}}, Comparer: &other,
-		}, "order of bytes"},
-	} {
-		require.ErrorContains(t, c.o.Validate(), c.want, c.claim)
-	}
-	require.NoError(t, (&db.Options{Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen}}}).Validate())
-}
-
 func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
 	d, _ := openTables(t, o)
@@ -493,29 +472,4 @@ func TestCheckFindsDamageOfAnUnusedFilter(t *testing.T) {
 			require.Contains(t, report.Faults[0], "filter block")
 		})
 	}
-}
-
-func TestPoliciesThatHashBytesNeedAnExactComparer(t *testing.T) {
-	inexact := &db.Comparer{Name: "test.Inexact", Compare: db.BytewiseComparer.Compare, InexactEqual: true}
-	for _, p := range []filter.Policy{
-		nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.NewDualBloomPolicy(10), filter.LegacyBloom,
-		filter.Several(fixture.Always, filter.LegacyBloom), filter.Several(fixture.Always, filter.NewCacheLineBloomPolicy(1)), filter.FusePolicy{},
-	} {
-		require.ErrorContains(t, (&db.Options{Comparer: inexact, Filters: db.FilterOptions{Policy: p}}).Validate(), "would deny stored keys")
-	}
-	for _, p := range []filter.Policy{filter.None, fixture.Always, filter.Several(fixture.Always, fixture.Never)} {
-		require.NoError(t, (&db.Options{Comparer: inexact, Filters: db.FilterOptions{Policy: p}}).Validate())
-	}
-}
-
-func TestATableHasAtMostFiveFilters(t *testing.T) {
-	var many []filter.Policy
-	for i := range 5 {
-		many = append(many, fixture.Renamed{As: fmt.Sprint("test.", i)})
-	}
-	require.NoError(t, (&db.Options{Filters: db.FilterOptions{Policy: filter.Several(many...)}}).Validate())
-	many = append(many, filter.NewBloomPolicy(10))
-	require.ErrorContains(t, (&db.Options{
-		Filters: db.FilterOptions{Policy: filter.Several(many...)},
-	}).Validate(), "Options.Filters.Policy has 6 filters a table; at most 5")
 }
