@@ -59,7 +59,6 @@ var background = context.Background()
 type (
 	repairDir = fixture.Dir
 	contents  = fixture.Contents
-	versions  = fixture.Versions
 	renamed   = fixture.Renamed
 )
 
