@@ -21,7 +21,8 @@ import (
 //     to 1, the longest from 499 to 53 ms.
 //   - Values that nothing refers to, of which more are written than collected.
 type Throttle struct {
-	o Options
+	o     Options
+	brief func(time.Duration) bool // waits if it is so short that the system does that better than Pause
 
 	limit atomic.Pointer[writeLimit] // nil if writes are not limited
 	owed  time.Duration              // used by the leader only; slept off once it is worth a timer
@@ -52,7 +53,7 @@ type Options struct {
 }
 
 // New returns a throttle that does not limit writes until Update is called.
-func New(o Options) *Throttle { return &Throttle{o: o} }
+func New(o Options) *Throttle { return &Throttle{o: o, brief: brief} }
 
 // Total counts the waits for one reason, with their total and longest duration.
 type Total struct {
@@ -81,6 +82,7 @@ const (
 	startRate = 64 << 20 // bytes per second
 	endRate   = 1 << 20
 	longest   = 50 * time.Millisecond // of one wait
+	credit    = time.Millisecond      // at most so much of what was slept too long counts for later writes
 	// An entry of 16 + 100 bytes uses up to a quarter more space in an arena than in a log.
 	flushShare = 0.8
 )
@@ -136,12 +138,12 @@ func (t *Throttle) Slow(recordBytes int) {
 	}
 	start := time.Now()
 	t.waiting.Store(limit)
-	if wait := min(t.owed, longest); !brief(wait) {
+	if wait := min(t.owed, longest); !t.brief(wait) {
 		t.o.Pause(wait)
 	}
 	t.waiting.Store(nil)
 	took := time.Since(start)
-	t.owed = max(0, t.owed-took)
+	t.owed = max(-credit, t.owed-took) // a short sleep takes up to twice its time
 	t.Record(limit.reason, false, took)
 }
 

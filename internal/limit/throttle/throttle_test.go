@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,33 @@ func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	th.Update(9, 0, 0)
 	th.Slow(1 << 30)
 	require.Len(t, waits, 2, "new limits count")
+}
+
+// Sleeps take longer than was asked for. What writers get is what they are granted all the same.
+func TestWritersGetTheRateThatIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func(wait time.Duration) { time.Sleep(wait + 80*time.Microsecond) }
+		th := New(Options{
+			Limits: Limits{L0SlowdownTrigger: 10, L0StopTrigger: 20, MaxMemtables: 2},
+			Pause:  late, Stalled: func(string, bool, time.Duration) {},
+		})
+		th.brief = func(wait time.Duration) bool { late(wait); return true }
+		th.Update(10, 0, 0)
+		began := time.Now()
+		for range 100_000 {
+			th.Slow(130)
+		}
+		require.InEpsilon(t, 100_000*130/float64(startRate), time.Since(began).Seconds(), 0.01)
+	})
+}
+
+func TestABriefWaitWaits(t *testing.T) {
+	began, waits := time.Now(), 0
+	for brief(portion) && time.Since(began) < 10*portion {
+		waits++
+	}
+	require.Less(t, waits, 100, "at most 10, but a signal may end one early")
+	require.False(t, brief(time.Millisecond), "Pause does that")
 }
 
 func TestWaitsAddUpByReason(t *testing.T) {
