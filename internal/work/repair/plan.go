@@ -287,7 +287,7 @@ func (r *Repairer) planTables(p *plan) {
 		case !p.complete && r.wasReplaced(p, t):
 			p.leaveOut(t, "not in use: the MANIFEST, which is newer, does not name it, and no table in its key range is missing")
 		default:
-			r.report.MayResurrect = r.report.MayResurrect || (!p.complete || len(r.missingOps) > 0) && !p.named[t.Num]
+			r.report.MayResurrect = r.report.MayResurrect || (!p.complete || len(r.missingOps) > 0 || r.lostEdit()) && !p.named[t.Num]
 			t.recall = r.manifest.version != nil && !p.named[t.Num] && t.minSeq == 0 && t.maxSeq > 0 && !t.seqsLost
 			r.use(p, t, "it was on no level")
 		}
@@ -322,28 +322,35 @@ func (r *Repairer) knowsAll() bool {
 	return r.endsWhole() && len(r.missingOps) == 0 && !slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.needed && !l.clean })
 }
 
-// lostLoad returns the tables of a load which the edit that is cut off at the end of the MANIFEST may have committed.
-// Their sequence numbers are further above the last one than those of an ingest or a deletion of ranges, which a crash
-// interrupted: Open drops these too. Only the edit says which tables a deletion removes, so its tombstones alone would
-// be half of it. The tables of an ingest have any numbers.
+// lostLoad returns the tables of a load which the edit that is cut off at the end of the MANIFEST may have committed. All
+// entries of a load have one sequence number, which is further above the last one than those of an ingest or a deletion
+// of ranges. If a crash interrupted these, Open drops their tables: only the edit says which tables a deletion removes,
+// so its tombstones alone would be half of it, and the tables of an ingest have any numbers. Tables without later
+// entries than those in use are of a compaction.
 func (r *Repairer) lostLoad(p *plan) map[*foundTable]bool {
 	m := &r.manifest
 	_, num, ok := base.ParseFileName(m.name)
-	if !ok || !p.complete || m.lines[m.name].BytesLost == 0 {
+	if !ok || !p.complete || !r.lostEdit() {
 		return nil
 	}
-	load := map[*foundTable]bool{}
+	load, seq := map[*foundTable]bool{}, uint64(0)
 	for _, t := range r.tables {
-		if p.named[t.Num] || !t.intact() || t.Num <= max(num, m.logNum) {
-			continue
-		}
-		if t.minSeq <= m.lastSeq+base.LoadAhead>>3 {
+		above := t.minSeq - m.lastSeq
+		switch {
+		case p.named[t.Num] || t.dead || t.entries == 0 || t.Num <= max(num, m.logNum) || t.maxSeq <= p.newest && !t.seqsLost:
+		case t.minSeq != t.maxSeq || seq != 0 && t.minSeq != seq:
 			return nil
+		case t.minSeq <= m.lastSeq || above <= base.LoadAhead>>1 || above > base.LoadAhead:
+			return nil
+		default:
+			load[t], seq = true, t.minSeq
 		}
-		load[t] = true
 	}
 	return load
 }
+
+// lostEdit reports whether the last edit of the MANIFEST is cut off.
+func (r *Repairer) lostEdit() bool { return r.manifest.lines[r.manifest.name].BytesLost > 0 }
 
 // unknown reports whether the MANIFEST, or the lack of one, says nothing about a table that it does not name. No
 // crash leaves a table that is older than the log, with entries above the last number of the MANIFEST. And the
