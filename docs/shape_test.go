@@ -35,7 +35,7 @@ var branching = map[string]exemption{
 	"internal/read/scan/find.go Cursor.findBackward":      {25, "each step of an iterator runs it, and a call for a part of it would cost more than the part"},
 	"internal/test/metamorphic/history.go generator.step": {32, "a list of what may happen next and how often, a line or two each"},
 	"internal/test/metamorphic/subject.go subject.do":     {37, "a line for each kind of operation"},
-	"internal/work/repair/plan.go Repairer.planTables":    {30, "the rules in the order in which they apply, a line or two each"},
+	"internal/work/repair/plan.go Repairer.planTables":    {29, "the rules in the order in which they apply, a line or two each"},
 	"sstable/block_get.go Block.getInInterval":            {21, "each lookup runs it, and a call for a part of it would cost more than the part"},
 }
 

@@ -287,7 +287,7 @@ func (r *Repairer) planTables(p *plan) {
 		case !p.complete && r.wasReplaced(p, t):
 			p.leaveOut(t, "not in use: the MANIFEST, which is newer, does not name it, and no table in its key range is missing")
 		default:
-			r.report.MayResurrect = r.report.MayResurrect || (!p.complete || len(r.missingOps) > 0 || r.lostEdit()) && !p.named[t.Num]
+			r.report.MayResurrect = r.report.MayResurrect || !p.named[t.Num] && r.missesEdits(p)
 			t.recall = r.manifest.version != nil && !p.named[t.Num] && t.minSeq == 0 && t.maxSeq > 0 && !t.seqsLost
 			r.use(p, t, "it was on no level")
 		}
@@ -347,6 +347,11 @@ func (r *Repairer) lostLoad(p *plan) map[*foundTable]bool {
 		}
 	}
 	return load
+}
+
+// missesEdits reports whether a table that the MANIFEST does not name may be half of a change, or replaced.
+func (r *Repairer) missesEdits(p *plan) bool {
+	return !p.complete || len(r.missingOps) > 0 || r.lostEdit()
 }
 
 // lostEdit reports whether the last edit of the MANIFEST is cut off.
