@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"math"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -17,11 +18,13 @@ func ReadFooter(f vfs.File) (foot codec.Footer, fileSize uint64, err error) {
 	if err != nil {
 		return foot, 0, err
 	}
-	b := make([]byte, min(size, footerLen))
-	if _, err := vfs.ReadFull(f, b, size-int64(len(b))); err != nil {
-		return foot, 0, err
+	if size < footerLen {
+		return foot, 0, base.Corruptf("footer", 0, "the file has %d bytes; want at least %d", size, footerLen)
 	}
-	foot, err = codec.DecodeFooter(b, uint64(size))
+	b := make([]byte, footerLen)
+	if _, err = vfs.ReadFull(f, b, size-footerLen); err == nil {
+		foot, err = codec.DecodeFooter(b, uint64(size))
+	}
 	return foot, uint64(size), err
 }
 

@@ -184,10 +184,13 @@ func Run[S any](t *testing.T, dir string, verbs Verbs[S], begin func(s *Script) 
 					s.Do(c, "")
 				}
 				synctest.Wait()
-				for _, line := range slices.Sorted(slices.Values(s.ended)) { // they may have ended at the same time
+				s.mu.Lock()
+				ended := s.ended
+				s.ended = nil
+				s.mu.Unlock()
+				for _, line := range slices.Sorted(slices.Values(ended)) { // they may have ended at the same time
 					s.Show("%s", line)
 				}
-				s.ended = nil
 			}
 			datadriven.RunTest(t, path, func(t *testing.T, block *datadriven.TestData) string {
 				s.shown.Reset()
